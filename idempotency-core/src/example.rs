@@ -86,6 +86,7 @@ pub(crate) mod shared {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
+    use std::task::Poll;
     use std::time::Duration;
 
     use serde::Serialize;
@@ -113,6 +114,68 @@ pub(crate) mod shared {
 
         fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
             Box::pin(std::future::ready(()))
+        }
+    }
+
+    /// A clock that stands still at this time, and on which nothing times out.
+    pub(crate) struct Still(pub(crate) EpochMillis);
+
+    impl Clock for Still {
+        fn now(&self) -> EpochMillis {
+            self.0
+        }
+
+        fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    /// Waits for one poll, so that a run can be killed there.
+    pub(crate) async fn turn() {
+        let mut has_waited = false;
+        std::future::poll_fn(|_| match std::mem::replace(&mut has_waited, true) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
+    }
+
+    /// A store in memory whose requests wait once before they are performed and once after.
+    #[derive(Default)]
+    pub(crate) struct Slow(pub(crate) MemoryStore);
+
+    impl Store for Slow {
+        fn send<'a>(
+            &'a self,
+            request: StoreRequest<'a>,
+            log: &'a SendLog,
+        ) -> BoxFuture<'a, StoreReply> {
+            Box::pin(async move {
+                turn().await;
+                let reply = self.0.send(request, log).await;
+                turn().await;
+                reply
+            })
+        }
+
+        fn begin(
+            &self,
+            left: Option<Duration>,
+        ) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
+            Box::pin(async move {
+                turn().await;
+                let open = self.0.begin(left).await;
+                turn().await;
+                open
+            })
+        }
+
+        fn limits(&self) -> StoreLimits {
+            self.0.limits()
+        }
+
+        fn name(&self) -> String {
+            "slow".to_owned()
         }
     }
 
@@ -241,7 +304,7 @@ pub(crate) mod shared {
 
         fn begin(
             &self,
-            left: Option<std::time::Duration>,
+            left: Option<Duration>,
         ) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
             self.records.begin(left)
         }

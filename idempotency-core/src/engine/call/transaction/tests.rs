@@ -1,7 +1,6 @@
 //! What becomes of the transaction of a handler, for each way in which it can be used and misused.
 
 use std::cell::{Cell, RefCell};
-use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -9,7 +8,7 @@ use std::time::Duration;
 use super::*;
 use crate::config::{KeyRequired, Settings};
 use crate::engine::Backend;
-use crate::example::shared::{self, Fault, FaultyStore, THROTTLED};
+use crate::example::shared::{self, Fault, FaultyStore, Slow, Still, THROTTLED, turn};
 use crate::example::{self, ready};
 use crate::future::BoxFuture;
 use crate::operation::CompiledOperation;
@@ -20,7 +19,7 @@ use crate::store::{
     LedgerEntry, MemoryStore, MemoryTransaction, MemoryWrites, OpenTransaction, Store, StoreLimits,
     StoreReply, StoreRequest,
 };
-use crate::time::{Clock, EpochMillis};
+use crate::time::EpochMillis;
 
 type Open = Box<MemoryTransaction>;
 type CallResult = Result<Outcome<String>, Error>;
@@ -435,66 +434,10 @@ fn it_is_rolled_back_before_the_next_request() {
     }
 }
 
-/// A store whose requests wait before they are performed, and before their reply.
-#[derive(Default)]
-struct Slow(MemoryStore);
+/// Random bytes that are those of the call at this time.
+struct OfTime(i64);
 
-impl Store for Slow {
-    fn send<'a>(
-        &'a self,
-        request: StoreRequest<'a>,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, StoreReply> {
-        Box::pin(async move {
-            waits().await;
-            let reply = self.0.send(request, log).await;
-            waits().await;
-            reply
-        })
-    }
-
-    fn begin(&self, left: Option<Duration>) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
-        Box::pin(async move {
-            waits().await;
-            let open = self.0.begin(left).await;
-            waits().await;
-            open
-        })
-    }
-
-    fn limits(&self) -> StoreLimits {
-        StoreLimits::NONE
-    }
-
-    fn name(&self) -> String {
-        "slow".to_owned()
-    }
-}
-
-/// Waits for one poll.
-async fn waits() {
-    let mut has_waited = false;
-    poll_fn(|_| match std::mem::replace(&mut has_waited, true) {
-        true => Poll::Ready(()),
-        false => Poll::Pending,
-    })
-    .await;
-}
-
-/// A time at which one call is made. Nothing times out. Its random bytes are its own.
-struct Moment(i64);
-
-impl Clock for Moment {
-    fn now(&self) -> EpochMillis {
-        EpochMillis::new(self.0)
-    }
-
-    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(pending())
-    }
-}
-
-impl Random for Moment {
+impl Random for OfTime {
     fn bytes(&self) -> Result<[u8; 16], RandomError> {
         Ok(i128::from(self.0).to_be_bytes())
     }
@@ -508,18 +451,18 @@ fn killed_after(
     at: i64,
     runs: &Cell<u32>,
 ) -> Result<Result<String, ErrorKind>, usize> {
-    let at = Arc::new(Moment(at));
-    let backend = Backend::new(store.clone(), at.clone(), at);
+    let clock = Arc::new(Still(EpochMillis::new(at)));
+    let backend = Backend::new(store.clone(), clock, Arc::new(OfTime(at)));
     let operation = operation(|_| ());
     let handler = |call: Call| async move {
         runs.set(runs.get() + 1);
-        waits().await;
+        turn().await;
         let mut open = begin(&call).await?;
-        waits().await;
+        turn().await;
         open.add("alice", -1);
-        waits().await;
+        turn().await;
         open.commit_with_response();
-        waits().await;
+        turn().await;
         Ok(format!("run {}", runs.get()))
     };
     let mut call = Box::pin(shared::run(&backend, &operation, WITH_A_KEY, handler));

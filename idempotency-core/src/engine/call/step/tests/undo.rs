@@ -5,52 +5,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::*;
 use crate::engine::Backend;
-use crate::future::BoxFuture;
+use crate::example::shared::{Slow, Still, turn};
 use crate::protocol::Undoing;
 use crate::random::{Random, RandomError};
-use crate::store::{
-    LedgerEntry, MemoryStore, MemoryWrites, SendLog, Store, StoreReply, StoreRequest,
-};
-use crate::time::Clock;
-
-/// A store whose requests wait once before they are performed and once after, so that a run can be killed in between.
-struct Slow(MemoryStore);
-
-impl Store for Slow {
-    fn send<'a>(
-        &'a self,
-        request: StoreRequest<'a>,
-        log: &'a SendLog,
-    ) -> BoxFuture<'a, StoreReply> {
-        Box::pin(async move {
-            turn().await;
-            let reply = self.0.send(request, log).await;
-            turn().await;
-            reply
-        })
-    }
-
-    fn limits(&self) -> StoreLimits {
-        self.0.limits()
-    }
-
-    fn name(&self) -> String {
-        "slow".to_owned()
-    }
-}
-
-/// A clock that stands still: no request takes too long.
-struct Still;
-
-impl Clock for Still {
-    fn now(&self) -> EpochMillis {
-        EpochMillis::new(0)
-    }
-
-    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::pending())
-    }
-}
+use crate::store::{LedgerEntry, MemoryStore, MemoryWrites};
 
 /// Numbers, so that each call has a token of its own.
 #[derive(Default)]
@@ -63,17 +21,11 @@ impl Random for Numbers {
 }
 
 fn backend_over(store: Arc<Slow>) -> Backend {
-    Backend::new(store, Arc::new(Still), Arc::new(Numbers::default()))
-}
-
-/// Waits once.
-async fn turn() {
-    let mut waited = false;
-    std::future::poll_fn(|_| match std::mem::replace(&mut waited, true) {
-        true => Poll::Ready(()),
-        false => Poll::Pending,
-    })
-    .await;
+    Backend::new(
+        store,
+        Arc::new(Still(EpochMillis::new(0))),
+        Arc::new(Numbers::default()),
+    )
 }
 
 /// What happened outside: each effect with its token.
