@@ -168,19 +168,15 @@ impl Sender {
                 return Err(failure.error);
             }
             log.ended(false, Some(failure.error));
-            asking = match failure.next {
-                Next::SendScript => asking,
-                _ => matches!(failure.next, Next::Ask(_)),
-            };
             match failure.next {
                 Next::SendScript => whole = true,
                 Next::Follow(address) => {
-                    redirects += 1;
+                    (asking, redirects) = (false, redirects + 1);
                     self.nodes.learn(&server).await;
                     server = self.nodes.server(address);
                 }
                 Next::Ask(address) => {
-                    redirects += 1;
+                    (asking, redirects) = (true, redirects + 1);
                     server = self.nodes.server(address);
                 }
                 Next::Pause | Next::Reconnect | Next::Elsewhere | Next::Fail => {
@@ -188,7 +184,7 @@ impl Sender {
                         server.disconnect();
                     }
                     sleep(pause).await;
-                    (pauses, pause) = (pauses + 1, pause * 2);
+                    (asking, pauses, pause) = (false, pauses + 1, pause * 2);
                     if self.nodes.is_cluster() {
                         self.nodes.learn_without(&server).await;
                         server = self.server(to);
