@@ -9,7 +9,7 @@ use idempotency_core::config::ConfigurationError;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgRow, PgSslMode};
-use sqlx::{AssertSqlSafe, Connection as _, Postgres};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Postgres};
 use tokio::time::{Instant, timeout};
 
 use crate::failure::{Failure, Next, Whom, is_rejection};
@@ -251,7 +251,7 @@ impl Connections {
     /// Opens a connection beside the pool, which hides why a server refuses connections.
     pub(crate) async fn try_connect(&self, within: Duration) -> Result<(), Failure> {
         let options = self.pool.connect_options();
-        match timeout(within, sqlx::PgConnection::connect_with(&options)).await {
+        match timeout(within, PgConnection::connect_with(&options)).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(self.connecting(error)),
             Err(_) => Err(self.connecting(sqlx::Error::PoolTimedOut)),
@@ -345,10 +345,7 @@ impl InUse<'_> {
 
     /// Begins a transaction. If the future is dropped, it can have begun, and the connection is closed.
     async fn begin(mut self, left: Option<Duration>) -> Result<PostgresTransaction, Failure> {
-        let begun = match &mut self.connection {
-            Some(connection) => begin(connection, left).await,
-            None => Err(sqlx::Error::PoolClosed),
-        };
+        let begun = async { begin(self.open()?, left).await }.await;
         begun.map_err(|error| self.of.executing(error))?;
         Ok(PostgresTransaction::of(self.connection.take()))
     }
@@ -357,11 +354,7 @@ impl InUse<'_> {
     /// it aborted the transaction, the next statement says so.
     pub(crate) async fn settle(&mut self) -> Result<(), Failure> {
         loop {
-            let settled = match &mut self.connection {
-                Some(connection) => connection.flush().await,
-                None => Err(sqlx::Error::PoolClosed),
-            };
-            match settled {
+            match async { self.open()?.flush().await }.await {
                 Ok(()) => return Ok(()),
                 Err(error) if is_rejection(&error) => {}
                 Err(error) => return Err(self.completing(error)),
@@ -390,10 +383,7 @@ impl InUse<'_> {
 
     /// Commits the transaction of a handler.
     pub(crate) async fn commit(mut self) -> Result<(), Failure> {
-        let committed = match &mut self.connection {
-            Some(connection) => commit(connection).await,
-            None => Err(sqlx::Error::PoolClosed),
-        };
+        let committed = async { commit(self.open()?).await }.await;
         let options = self.of.pool.connect_options();
         let committed = committed.map_err(|error| self.of.whom(&options).committing(error));
         if committed.is_ok() {
@@ -428,20 +418,21 @@ impl InUse<'_> {
 
     async fn text(&mut self, text: String) -> Result<Vec<PgRow>, sqlx::Error> {
         let text = sqlx::raw_sql(AssertSqlSafe(text));
-        match &mut self.connection {
-            Some(connection) => text.fetch_all(&mut **connection).await,
-            None => Err(sqlx::Error::PoolClosed),
-        }
+        text.fetch_all(self.open()?).await
     }
 
     async fn rows(&mut self, statement: Statement, kept: bool) -> Result<Vec<PgRow>, sqlx::Error> {
         let arguments = statement.arguments.map_err(sqlx::Error::Encode)?;
         // The text has no value of a call: each is a parameter.
         let query = sqlx::query_with(AssertSqlSafe(statement.text), arguments).persistent(kept);
-        match &mut self.connection {
-            Some(connection) => query.fetch_all(&mut **connection).await,
-            None => Err(sqlx::Error::PoolClosed),
-        }
+        query.fetch_all(self.open()?).await
+    }
+
+    /// Returns the connection. Without one the error is that of a closed pool.
+    fn open(&mut self) -> Result<&mut PgConnection, sqlx::Error> {
+        self.connection
+            .as_deref_mut()
+            .ok_or(sqlx::Error::PoolClosed)
     }
 }
 

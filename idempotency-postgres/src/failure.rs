@@ -96,11 +96,7 @@ impl Whom<'_> {
                 StoreError::new(Kind::Unreachable, text)
             }
         };
-        Failure {
-            error,
-            maybe_applied: false,
-            next: Next::Keep,
-        }
+        Failure::before_send(error)
     }
 
     fn without_tls(&self, error: &dyn std::fmt::Display) -> StoreError {
@@ -153,14 +149,10 @@ impl Whom<'_> {
         let name = self.name;
         match error {
             Error::Database(error) => self.executed(&error.downcast::<PgDatabaseError>()),
-            Error::Encode(error) => Failure {
-                error: StoreError::new(
-                    Kind::TooLarge,
-                    format!("a value is too large for {name} ({error}): store less"),
-                ),
-                maybe_applied: false,
-                next: Next::Keep,
-            },
+            Error::Encode(error) => {
+                let text = format!("a value is too large for {name} ({error}): store less");
+                Failure::before_send(StoreError::new(Kind::TooLarge, text))
+            }
             Error::Io(error) => Failure {
                 error: StoreError::new(
                     Kind::Unreachable,
@@ -186,8 +178,7 @@ impl Whom<'_> {
     /// Returns the failure of the completion in the transaction of a handler. Unless the handler had ended it, nothing of it is applied: it
     /// was not committed.
     pub(crate) fn completing(&self, error: Error) -> Failure {
-        let found = error.as_database_error();
-        let found = found.and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
+        let found = of_server(&error);
         let what = match found {
             Some(error) if error.message().contains(NOT_OPEN) => {
                 return self.of_transaction(ENDED, true);
@@ -207,9 +198,8 @@ impl Whom<'_> {
     /// Returns the failure of the commit of the transaction of a handler. Unless it proves that nothing was applied, it is one after which
     /// the record is read.
     pub(crate) fn committing(&self, error: Error) -> Failure {
-        let found = error.as_database_error();
-        let found = found.and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
-        let found = found.filter(|error| is_rolled_back(error.severity(), error.code()));
+        let found =
+            of_server(&error).filter(|error| is_rolled_back(error.severity(), error.code()));
         match found {
             Some(error) if error.code().starts_with("23") => {
                 let text = format!(
@@ -356,9 +346,12 @@ fn is_rolled_back(severity: PgSeverity, code: &str) -> bool {
 
 /// Returns true if the server refused a statement, and the session goes on.
 pub(crate) fn is_rejection(error: &Error) -> bool {
-    let found = error.as_database_error();
-    let found = found.and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
-    found.is_some_and(|error| matches!(error.severity(), PgSeverity::Error))
+    of_server(error).is_some_and(|error| matches!(error.severity(), PgSeverity::Error))
+}
+
+/// Returns the error that the server replied. `None` if it is one of the connection.
+fn of_server(error: &Error) -> Option<&PgDatabaseError> {
+    error.as_database_error()?.try_downcast_ref()
 }
 
 fn next(is_rolled_back: bool, code: &str) -> Next {
