@@ -54,32 +54,33 @@ async fn work(store: Arc<PostgresStore>, number: u8, done: Arc<AtomicUsize>) -> 
     for key in 0..KEYS {
         let id = RecordId::new(format!("pay#{key}"));
         let claim = StoreRequest::write(&id, &put, &claimable);
-        match store.send(claim, &SendLog::new()).await {
-            StoreReply::Applied { .. } => seen.claimed.insert(key, true),
-            StoreReply::Failed {
-                maybe_applied: true,
-                ..
-            } => seen.claimed.insert(key, false),
-            StoreReply::Failed { .. } | StoreReply::ConditionFailed { .. } => None,
-            other => panic!("{other:?}"),
-        };
+        if let Some(confirmed) = confirmed(store.send(claim, &SendLog::new()).await) {
+            seen.claimed.insert(key, confirmed);
+        }
         done.fetch_add(1, Ordering::Relaxed);
         tokio::task::yield_now().await;
         if !seen.claimed.contains_key(&key) {
             continue;
         }
         let complete = StoreRequest::write(&id, &update, &fence);
-        match store.send(complete, &SendLog::new()).await {
-            StoreReply::Applied { .. } => seen.completed.insert(key, true),
-            StoreReply::Failed {
-                maybe_applied: true,
-                ..
-            } => seen.completed.insert(key, false),
-            StoreReply::Failed { .. } | StoreReply::ConditionFailed { .. } => None,
-            other => panic!("{other:?}"),
-        };
+        if let Some(confirmed) = confirmed(store.send(complete, &SendLog::new()).await) {
+            seen.completed.insert(key, confirmed);
+        }
     }
     seen
+}
+
+/// Returns true if the write was applied, and false if it may have been. `None`: it was not.
+fn confirmed(reply: StoreReply) -> Option<bool> {
+    match reply {
+        StoreReply::Applied { .. } => Some(true),
+        StoreReply::Failed {
+            maybe_applied: true,
+            ..
+        } => Some(false),
+        StoreReply::Failed { .. } | StoreReply::ConditionFailed { .. } => None,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

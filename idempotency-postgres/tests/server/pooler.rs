@@ -1,10 +1,21 @@
 //! Poolers: what is refused before a statement can be mistaken for that of another client.
 
-use idempotency_core::store::{SendLog, Store, StoreErrorKind, StoreReply};
+use idempotency_core::record::RecordId;
+use idempotency_core::store::{
+    Consistency, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
+};
 use idempotency_postgres::PostgresStore;
 
 use crate::requests::{claim, found};
 use crate::server::{database, told, url};
+
+fn names_the_setting(error: &StoreError) {
+    let text = error.to_string();
+    assert!(
+        text.contains("IDEMPOTENCY_POSTGRES_POOLER=transaction"),
+        "{text}"
+    );
+}
 
 #[tokio::test]
 async fn statements_that_a_pooler_mixes_up_are_never_executed_in_place_of_others() {
@@ -21,31 +32,18 @@ async fn statements_that_a_pooler_mixes_up_are_never_executed_in_place_of_others
                 match claim(store, 1, &log).await {
                     StoreReply::Failed { error, .. } => {
                         assert_eq!(error.kind(), StoreErrorKind::Rejected, "{error}");
-                        assert!(
-                            error
-                                .to_string()
-                                .contains("IDEMPOTENCY_POSTGRES_POOLER=transaction"),
-                            "{error}"
-                        );
+                        names_the_setting(&error);
                         refusals += 1;
                     }
                     StoreReply::Applied { .. } | StoreReply::ConditionFailed { .. } => {}
                     other => panic!("{other:?}"),
                 }
             } else {
-                let read = idempotency_core::record::RecordId::new("pay#1");
-                let read = idempotency_core::store::StoreRequest::Read(
-                    &read,
-                    idempotency_core::store::Consistency::Strong,
-                );
+                let id = RecordId::new("pay#1");
+                let read = StoreRequest::Read(&id, Consistency::Strong);
                 match store.send(read, &log).await {
                     StoreReply::Failed { error, .. } => {
-                        assert!(
-                            error
-                                .to_string()
-                                .contains("IDEMPOTENCY_POSTGRES_POOLER=transaction"),
-                            "{error}"
-                        );
+                        names_the_setting(&error);
                         refusals += 1;
                     }
                     StoreReply::Found { .. } => {}
