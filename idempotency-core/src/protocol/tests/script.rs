@@ -15,10 +15,10 @@
 //!   that a claim replaced nothing; `applied-blind` does not say it. `met-late`, `rejected-late` and `lost` are the same after a send that
 //!   may have been applied.
 //! - `leave Timeout` is the release that leaves this failure, and a window, in the record of a claim that was made at [`NOW`].
-//! - `ends` gives the end of the handler, `stages` the same with staged writes, `commits` with an open transaction, and `misses` the same after a write that was refused when
-//!   it was staged. `recorded:`, `step-too-large:`, `not-recorded:` and
-//!   `claim-lost:` before it tell how its steps ended. `window=60000` before it is the window that the handler asked for. `decides b+a/c` before it says that the handler decided to undo its steps `b` and
-//!   `a`, and did not ask for the recorded step `c`; `collects` says that an earlier run decided.
+//! - `ends` gives the end of the handler, `stages` the same with staged writes, `commits` with an open transaction, and `misses` the same
+//!   after a write that was refused when it was staged. `recorded:`, `step-too-large:`, `not-recorded:` and `claim-lost:` before it tell
+//!   how its steps ended. `window=60000` before it is the window that the handler asked for. `decides b+a/c` before it says that the handler
+//!   decided to undo its steps `b` and `a`, and did not ask for the recorded step `c`; `collects` says that an earlier run decided.
 
 use std::fmt::{Debug, Write as _};
 use std::ops::ControlFlow;
