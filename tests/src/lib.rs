@@ -1,6 +1,7 @@
 //! Shared set-up of the tests that cross crates: a store, a clock and a random source that the test controls.
 
 mod end;
+mod folder;
 pub mod hostile;
 pub mod process;
 #[cfg(unix)]
@@ -10,6 +11,7 @@ mod table;
 pub mod valkey;
 
 pub use end::{End, end};
+pub use folder::Folder;
 pub use table::TableFactory;
 pub use table::{Table, has_sdk_client, store_on, with_the_sdk_client};
 

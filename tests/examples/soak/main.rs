@@ -2,12 +2,12 @@
 //!
 //! The two take turns, so that both run under the same load of the machine.
 
-use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
 use idempotency_lambda::BoxError;
+use idempotency_tests::Folder;
 use idempotency_tests::soak::{Plan, ROLE, Report, Side, SoakStore, check, run, serve};
 
 const HANDLER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/interop/soak.py");
@@ -52,7 +52,7 @@ async fn soak() -> Result<bool, BoxError> {
             break;
         }
         for (side, report) in sides.iter().zip(&mut reports) {
-            let folder = Folder::new(side.name, round)?;
+            let folder = Folder::new("soak")?;
             let plan = Plan {
                 time: Duration::from_secs(seconds),
                 faults,
@@ -60,7 +60,7 @@ async fn soak() -> Result<bool, BoxError> {
                 events: usize::try_from(events)?,
                 store,
                 server,
-                ..Plan::new(round, folder.0.clone())
+                ..Plan::new(round, folder.path().to_owned())
             };
             let history = run(side, &plan).await?;
             report.add(&history, plan.time);
@@ -128,23 +128,5 @@ fn number(variable: &str, default: u64) -> Result<u64, BoxError> {
             .parse()
             .map_err(|_| format!("{variable} is `{text}`: write a number").into()),
         Err(_) => Ok(default),
-    }
-}
-
-/// A folder that is removed when this value is dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(side: &str, round: u64) -> Result<Self, BoxError> {
-        let name = format!("soak-{}-{round}-{}", std::process::id(), side.len());
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir(&folder)?;
-        Ok(Self(folder))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,9 +1,9 @@
 //! The soak: real function processes on one table, while processes die and requests to the table go wrong.
 //!
 //! Clients deliver events to processes that run at different speeds. Processes are killed and frozen at random moments.
-//! One request in ten to DynamoDB is throttled, fails, is lost or is late (`faults`). A Valkey server dies, freezes and is cut off. The soak records what each caller
-//! received and which handlers ran, and [`check`] compares that with the promises. All choices follow from a seed; the
-//! order in which real processes run does not.
+//! One request in ten to DynamoDB is throttled, fails, is lost or is late (`faults`). A Valkey server dies, freezes and is cut off. The soak
+//! records what each caller received and which handlers ran, and [`check`] compares that with the promises. All choices follow from a
+//! seed; the order in which real processes run does not.
 //!
 //! The function is written in Rust (`function`), or in Python with the library whose records we share
 //! (`tests/interop/soak.py`). The one in Rust is a function on Lambda, or a server that renews its leases (`server`).

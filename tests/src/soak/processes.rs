@@ -1,6 +1,7 @@
 //! The processes of one side: slow and quick ones. They are killed, frozen and replaced.
 
 use std::collections::VecDeque;
+use std::io;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -28,6 +29,26 @@ pub struct Side {
     pub command: Arc<dyn Fn() -> Command + Send + Sync>,
     /// True for our function. Broken promises of the other side are counted, but do not fail the soak.
     pub ours: bool,
+}
+
+impl Side {
+    /// Returns our function in a process of this test program: its test `soak::the_function`.
+    ///
+    /// # Errors
+    ///
+    /// If the path of this program is not known.
+    pub fn of_this_program() -> io::Result<Self> {
+        let program = std::env::current_exe()?;
+        Ok(Self {
+            name: "ours",
+            command: Arc::new(move || {
+                let mut command = Command::new(&program);
+                command.args(["soak::the_function", "--exact", "--nocapture"]);
+                command
+            }),
+            ours: true,
+        })
+    }
 }
 
 /// All processes, idle and busy.

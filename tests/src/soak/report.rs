@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use super::check::{disagreements, id};
+use super::Plan;
+use super::check::{check, disagreements, id};
 use super::client::{Delivery, DeliveryResult};
 use super::function::micros;
 use super::run::Played;
@@ -41,6 +42,19 @@ pub struct Report {
 }
 
 impl Report {
+    /// Returns the figures of a run of our function, and prints them.
+    ///
+    /// # Panics
+    ///
+    /// If a promise was broken.
+    pub fn of_kept_promises(played: &Played, plan: &Plan) -> Self {
+        let mut report = Self::default();
+        report.add(played, plan.time);
+        println!("{report}");
+        assert_eq!(check(played, true), []);
+        report
+    }
+
     /// Adds the figures of a run.
     pub fn add(&mut self, played: &Played, planned: Duration) {
         let planned = planned.min(played.time);

@@ -3,14 +3,14 @@
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use idempotency_lambda::BoxError;
 
 use super::resp::{Reply, parse, request};
+use crate::Folder;
 
 /// The variable with the path of a server's program.
 const PROGRAM: &str = "VALKEY_SERVER";
@@ -91,12 +91,12 @@ impl Server {
     ///
     /// If there is no process.
     pub fn spawn(arguments: &[&str]) -> Result<Self, BoxError> {
-        let (port, folder) = (unused_port()?, Folder::new()?);
+        let (port, folder) = (unused_port()?, Folder::new("valkey")?);
         let arguments: Vec<_> = arguments.iter().map(ToString::to_string).collect();
         let password = arguments.iter().position(|it| it == "--requirepass");
         let password = password.and_then(|at| arguments.get(at + 1).cloned());
         Ok(Self {
-            process: process(port, &folder.0, &arguments)?,
+            process: process(port, folder.path(), &arguments)?,
             port,
             folder,
             arguments,
@@ -133,7 +133,7 @@ impl Server {
         if replies {
             return Ok(());
         }
-        let log = std::fs::read_to_string(self.folder.0.join("log"));
+        let log = std::fs::read_to_string(self.folder.path().join("log"));
         let log = log.unwrap_or_default();
         Err(format!("no server replies on port {}:\n{log}", self.port).into())
     }
@@ -199,7 +199,7 @@ impl Server {
         let all = self.arguments.iter().map(String::as_str);
         let all: Vec<_> = all.chain(arguments.iter().copied()).collect();
         let all: Vec<_> = all.iter().map(ToString::to_string).collect();
-        self.process = process(self.port, &self.folder.0, &all)?;
+        self.process = process(self.port, self.folder.path(), &all)?;
         Ok(())
     }
 
@@ -227,7 +227,7 @@ impl Server {
     pub fn changes(&self) -> Result<Vec<Vec<String>>, BoxError> {
         let mut files = Vec::new();
         for folder in ["", "appendonlydir"] {
-            let Ok(entries) = std::fs::read_dir(self.folder.0.join(folder)) else {
+            let Ok(entries) = std::fs::read_dir(self.folder.path().join(folder)) else {
                 continue;
             };
             for entry in entries {
@@ -289,26 +289,6 @@ fn received(connection: &mut TcpStream) -> Result<Reply, BoxError> {
         if let Some((reply, _)) = parse(&bytes) {
             return Ok(reply);
         }
-    }
-}
-
-/// A folder that is removed when this value is dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Self, BoxError> {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let name = format!("valkey-{}-{number}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir(&folder)?;
-        Ok(Self(folder))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -3,7 +3,6 @@
 //! `tests/scripts/soak.sh` runs longer and compares us with the library for Python.
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,19 +18,17 @@ async fn the_function() {
     }
 }
 
-fn side(unprotected: bool) -> Side {
-    Side {
-        name: "ours",
+fn unprotected() -> Result<Side, BoxError> {
+    let ours = Side::of_this_program()?;
+    let protected = ours.command;
+    Ok(Side {
         command: Arc::new(move || {
-            let mut command = Command::new(std::env::current_exe().unwrap());
-            command.args(["soak::the_function", "--exact", "--nocapture"]);
-            if unprotected {
-                command.env("IDEMPOTENCY_DISABLED", "true");
-            }
+            let mut command = protected();
+            command.env("IDEMPOTENCY_DISABLED", "true");
             command
         }),
-        ours: true,
-    }
+        ..ours
+    })
 }
 
 /// A short plan: few keys and short deadlines.
@@ -54,11 +51,8 @@ fn plan(name: &str, keys: u64) -> Plan {
 #[tokio::test]
 async fn no_promise_breaks_while_processes_die_and_requests_fail() -> Result<(), BoxError> {
     let plan = plan("soak", 60);
-    let history = run(&side(false), &plan).await?;
-    let mut report = Report::default();
-    report.add(&history, plan.time);
-    println!("{report}");
-    assert_eq!(check(&history, true), []);
+    let history = run(&Side::of_this_program()?, &plan).await?;
+    let report = Report::of_kept_promises(&history, &plan);
     assert!(report.responses > 0, "{report}");
     assert!(report.went_wrong() >= 10, "{report}");
     Ok(())
@@ -73,11 +67,8 @@ async fn no_promise_breaks_on_a_server_that_renews_its_leases() -> Result<(), Bo
         overruns: 150,
         ..plan("soak-server", 60)
     };
-    let history = run(&side(false), &plan).await?;
-    let mut report = Report::default();
-    report.add(&history, plan.time);
-    println!("{report}");
-    assert_eq!(check(&history, true), []);
+    let history = run(&Side::of_this_program()?, &plan).await?;
+    let report = Report::of_kept_promises(&history, &plan);
     assert!(history.renewals() > 0, "{report}");
     assert!(report.went_wrong() >= 10, "{report}");
     Ok(())
@@ -91,7 +82,7 @@ async fn an_unprotected_function_breaks_the_promises() -> Result<(), BoxError> {
         stop_every: None,
         ..plan("soak-unprotected", 10)
     };
-    let broken = check(&run(&side(true), &calm).await?, true);
+    let broken = check(&run(&unprotected()?, &calm).await?, true);
     for promise in [
         Promise::OneResponse,
         Promise::StoredResponse,
