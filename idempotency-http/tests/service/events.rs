@@ -5,7 +5,7 @@
 
 use std::future::ready;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use std::task::{Context, Poll};
 
 use axum::body::Body;
@@ -34,9 +34,20 @@ async fn logged(
     log_of(answers(&service, requests)).await
 }
 
+/// Returns an empty log.
+fn empty_log() -> &'static Mutex<Vec<u8>> {
+    // `tracing` switches an event off for the whole process if it is first reached without a subscriber. This global
+    // subscriber enables every event and writes nothing.
+    static ENABLE_EVENTS: Once = Once::new();
+    ENABLE_EVENTS.call_once(|| {
+        tracing::subscriber::set_global_default(tracing_subscriber::registry()).unwrap();
+    });
+    Box::leak(Box::default())
+}
+
 /// Returns what the code of a future logs.
 async fn log_of(of: impl Future) -> String {
-    let log: &Mutex<Vec<u8>> = Box::leak(Box::default());
+    let log = empty_log();
     let subscriber = tracing_subscriber::fmt()
         .json()
         .with_max_level(tracing::Level::TRACE)
@@ -127,7 +138,7 @@ async fn the_event_of_a_request_without_a_key_says_where_the_key_was_looked_for(
 #[test]
 fn a_caller_that_only_the_user_can_judge_is_a_warning_when_the_operation_is_built() {
     let warned = |builder: HttpOperationBuilder| {
-        let log: &Mutex<Vec<u8>> = Box::leak(Box::default());
+        let log = empty_log();
         let subscriber = tracing_subscriber::fmt().with_writer(|| log.make_writer());
         tracing::subscriber::with_default(subscriber.finish(), || built(builder));
         String::from_utf8(log.lock().unwrap().clone()).unwrap()
