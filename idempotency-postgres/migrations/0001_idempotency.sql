@@ -24,7 +24,7 @@ CREATE TABLE idempotency (
 WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
 
 -- For the deletion of expired rows.
-CREATE INDEX idempotency_expiration ON idempotency (expiration);
+CREATE INDEX ON idempotency (expiration);
 
 -- The role of the function needs no more than this:
 -- GRANT SELECT, INSERT, UPDATE, DELETE ON idempotency TO app;

@@ -291,8 +291,9 @@ impl Whom<'_> {
             }
             "42501" => (
                 Kind::AccessDenied,
-                format!("GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {role}, and USAGE on its schema"),
+                format!("GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {role}, and USAGE on its schema, or CREATE to create the table"),
             ),
+            "42P07" => (Kind::Rejected, "look at the one that is there with `idempotency table check`".to_owned()),
             "25006" => (Kind::Unreachable, READ_ONLY.to_owned()),
             "40001" | "40P01" => (Kind::Conflict, "other transactions have the record: send the request again".to_owned()),
             "55P03" => (

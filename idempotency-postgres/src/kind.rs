@@ -28,16 +28,27 @@ impl PostgresStore {
             warning: None,
             check: |variables| builder(variables).map(drop),
             open: |variables| {
-                Box::pin(async move {
-                    if variables.value(URL).is_none() {
-                        return Err(ConfigurationError::new(format!(
-                            "{URL} is not set, and IDEMPOTENCY_STORE is `postgres`: set it to the URL of the server"
-                        )));
-                    }
-                    Ok(S::shared(builder(variables)?.build()?))
-                })
+                Box::pin(async move { Ok(S::shared(Self::from_variables(variables)?)) })
             },
         }
+    }
+
+    /// Returns the store that the variables describe.
+    #[doc(hidden)]
+    pub fn from_variables(variables: &Variables) -> Result<Self, ConfigurationError> {
+        if variables.value(URL).is_none() {
+            return Err(ConfigurationError::new(format!(
+                "{URL} is not set, and IDEMPOTENCY_STORE is `postgres`: set it to the URL of the server"
+            )));
+        }
+        builder(variables)?.build()
+    }
+
+    /// Returns the migration of the table that the variables name.
+    #[doc(hidden)]
+    pub fn migration(variables: &Variables) -> Result<String, ConfigurationError> {
+        let table = variables.value(TABLE).unwrap_or(TableName::DEFAULT);
+        Ok(TableName::new(TABLE, table)?.migration())
     }
 }
 

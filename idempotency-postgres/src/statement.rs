@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use idempotency_core::record::{Attribute, Record, RecordId};
 use idempotency_core::store::{Condition, RecordWrite, ScanRequest, Write};
-use idempotency_core::time::EpochSeconds;
 
 use self::parameters::Parameters;
 pub(crate) use self::parameters::{OTHER_STATEMENT, Statement};
@@ -253,19 +252,6 @@ fn after_prefix(prefix: &str) -> Option<String> {
         }
     }
     None
-}
-
-/// Returns the deletion of at most `limit` rows that expired before this time. Rows that another transaction holds stay.
-pub(crate) fn delete_expired(table: &TableName, before: EpochSeconds, limit: i64) -> Statement {
-    let expiration = Attribute::Expiration.default_name();
-    let mut parameters = Parameters::new();
-    let before = parameters.add(Value::Number(before.get()));
-    let limit = parameters.add(Value::Number(limit));
-    let own = parameters.own(&["delete expired", &table.to_string()], "'own'");
-    parameters.end(format!(
-        "DELETE FROM {table} WHERE {ID} IN (SELECT {ID} FROM {table} WHERE {expiration} < {before} AND (SELECT {own}) IS NOT NULL \
-         ORDER BY {expiration} LIMIT {limit} FOR UPDATE SKIP LOCKED) RETURNING 1"
-    ))
 }
 
 #[cfg(test)]

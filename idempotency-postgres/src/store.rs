@@ -9,11 +9,10 @@ use idempotency_core::store::{
     Consistency, OpenTransaction, RecordWrite, ScanPage, ScanRequest, SendLog, Store, StoreError,
     StoreErrorKind, StoreLimits, StoreReply, StoreRequest, StoreScan, TransactionRequest, Write,
 };
-use idempotency_core::time::EpochSeconds;
 use sqlx::Row as _;
 use sqlx::postgres::{PgPool, PgRow};
 
-use crate::check::{self, Found};
+use crate::check::{self, TableFinding};
 use crate::columns::{self, restored};
 use crate::connection::{Connections, InUse};
 use crate::failure::{Failure, Next, READ_ONLY};
@@ -24,9 +23,6 @@ use crate::transaction::PostgresTransaction;
 
 /// How often a request is sent if other transactions are faster each time.
 const MOST_SENDS: usize = 16;
-
-/// How many rows one statement deletes.
-const PIECE: i64 = 1_000;
 
 /// How long the check of the server may take.
 const CHECK_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
@@ -46,8 +42,8 @@ const CHECK_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 /// # }
 /// ```
 pub struct PostgresStore {
-    connections: Connections,
-    table: TableName,
+    pub(crate) connections: Connections,
+    pub(crate) table: TableName,
     /// True if events may be kept.
     unencrypted_events: bool,
 }
@@ -68,31 +64,6 @@ impl PostgresStore {
     /// Returns the pool of connections that the store uses.
     pub fn pool(&self) -> &PgPool {
         self.connections.pool()
-    }
-
-    /// Deletes the rows that expired before this time, in pieces of 1,000. Rows that another transaction holds stay. Returns how many
-    /// were deleted.
-    ///
-    /// Choose a time some days ago: a record that is still there shows what became of its key.
-    ///
-    /// # Errors
-    ///
-    /// If a piece could not be deleted. Those before it are.
-    pub async fn delete_expired(&self, before: EpochSeconds) -> Result<u64, StoreError> {
-        let mut deleted = 0;
-        loop {
-            let connection = self.connections.acquire(&SendLog::default()).await;
-            let connection = connection.map_err(|failure| failure.error)?;
-            let piece = statement::delete_expired(&self.table, before, PIECE);
-            let piece = connection
-                .execute(piece)
-                .await
-                .map_err(|failure| failure.error)?;
-            deleted += u64::try_from(piece.len()).unwrap_or(u64::MAX);
-            if piece.len() < usize::try_from(PIECE).unwrap_or(usize::MAX) {
-                return Ok(deleted);
-            }
-        }
     }
 
     /// Performs a write. Sends it again while other transactions are faster: such a send changed nothing.
@@ -274,8 +245,8 @@ impl PostgresStore {
         }
     }
 
-    /// Checks the server, the role and the table.
-    async fn check(&self) -> Result<(), Failure> {
+    /// Looks at the server, the role and the table.
+    pub(crate) async fn look(&self) -> Result<Vec<TableFinding>, Failure> {
         let log = SendLog::default();
         let connection =
             match tokio::time::timeout(CHECK_WITHIN, self.connections.acquire(&log)).await {
@@ -289,15 +260,9 @@ impl PostgresStore {
         let rows = connection
             .execute_text(check::statement(&self.table))
             .await?;
-        let found = match &*rows {
-            [row] => Found::read(row).map_err(|_| self.unreadable())?,
-            _ => return Err(self.unreadable()),
-        };
-        let options = self.pool().connect_options();
-        match found.flaw(&self.connections.whom(&options)) {
-            None => Ok(()),
-            Some(error) => Err(Failure::before_send(error)),
-        }
+        let findings: Result<Vec<_>, _> = rows.iter().map(TableFinding::read).collect();
+        let findings = findings.ok().filter(|findings| !findings.is_empty());
+        findings.ok_or_else(|| self.unreadable())
     }
 }
 
@@ -387,7 +352,11 @@ impl Store for PostgresStore {
 
     /// Connects, and checks the server, the role and the table. It reads no record.
     fn warm_up(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async move { self.check().await.map_err(|failure| failure.error) })
+        Box::pin(async move {
+            let findings = self.look().await.map_err(|failure| failure.error)?;
+            let mut flaws = findings.iter().filter_map(|it| it.flaw(&self.name()));
+            flaws.next().map_or(Ok(()), Err)
+        })
     }
 }
 

@@ -1,8 +1,11 @@
-//! The table: its name, and the check of what it is.
+//! The table: its name, and the migration that creates it.
 
 use std::fmt;
 
 use idempotency_core::config::ConfigurationError;
+
+/// The migration that creates the table `idempotency`: the file `migrations/0001_idempotency.sql`, to be put beside your own.
+pub const MIGRATION: &str = include_str!("../migrations/0001_idempotency.sql");
 
 /// The longest name of PostgreSQL, in bytes. It cuts off the rest of a longer one.
 const LONGEST_NAME: usize = 63;
@@ -39,6 +42,15 @@ impl TableName {
     /// Returns the name as users write it.
     pub(crate) fn plain(&self) -> String {
         self.parts.join(".")
+    }
+
+    /// Returns the migration of the table of this name.
+    pub(crate) fn migration(&self) -> String {
+        let default = format!(" {} ", Self::DEFAULT);
+        match self.plain() == Self::DEFAULT {
+            true => MIGRATION.to_owned(),
+            false => MIGRATION.replace(&default, &format!(" {self} ")),
+        }
     }
 }
 

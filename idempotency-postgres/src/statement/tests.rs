@@ -1,6 +1,6 @@
 use idempotency_core::record::{Data, Field, OwnerToken, RecordedSteps, Status};
 use idempotency_core::store::{Change, Operand};
-use idempotency_core::time::EpochMillis;
+use idempotency_core::time::{EpochMillis, EpochSeconds};
 
 use sqlx::Arguments as _;
 

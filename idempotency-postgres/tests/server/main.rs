@@ -3,6 +3,7 @@
 
 mod conformance;
 mod crash;
+mod operator;
 mod pooler;
 mod proxy;
 mod requests;

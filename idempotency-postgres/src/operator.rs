@@ -1,0 +1,84 @@
+//! What an operator does with the table: creates it, looks at it, and deletes expired rows.
+
+use idempotency_core::record::{Attribute, Status};
+use idempotency_core::store::{SendLog, StoreError};
+use idempotency_core::time::EpochSeconds;
+use sqlx::postgres::PgRow;
+
+use crate::check::TableFinding;
+use crate::columns::ID;
+use crate::store::PostgresStore;
+
+/// How long a completed record is kept after its end, in seconds: for a caller whose clock is late.
+const KEPT_AFTER_EXPIRATION: i64 = 60 * 60;
+
+/// How long every other one is kept, so that the next run learns of the run that was killed: as long as a queue keeps an event.
+const CLAIM_KEPT_AFTER_EXPIRATION: i64 = 14 * 24 * 60 * 60;
+
+/// Returns the deletion of at most `rows` rows that have no use any more at the time `now`, which is an expression of SQL.
+///
+/// The array is made once: with `IN` the server may read the inner part again for each row, and delete more.
+fn deletion(table: &str, now: &str, rows: u32) -> String {
+    let expiration = Attribute::Expiration.default_name();
+    let completed = Status::Completed;
+    let completed = completed.as_str();
+    format!(
+        "DELETE FROM {table} WHERE {ID} = ANY (ARRAY(\n    \
+         SELECT {ID} FROM {table} WHERE {expiration} < {now} - {KEPT_AFTER_EXPIRATION}\n    \
+         AND (status = '{completed}' OR {expiration} < {now} - {CLAIM_KEPT_AFTER_EXPIRATION})\n    \
+         ORDER BY {expiration} LIMIT {rows} FOR UPDATE SKIP LOCKED))"
+    )
+}
+
+impl PostgresStore {
+    /// Deletes at most so many rows that have no use any more at this time, in one statement, and returns how many. If it returns fewer,
+    /// no more are left. Rows that another transaction holds stay.
+    ///
+    /// A completed record is deleted an hour after its end, every other one two weeks after its end: until then a run learns of one that was
+    /// killed. A held claim, and a key whose steps are half undone, end in ten years.
+    ///
+    /// # Errors
+    ///
+    /// If the statement failed. Nothing is deleted then, unless the connection broke.
+    pub async fn delete_expired(&self, now: EpochSeconds, rows: u32) -> Result<u64, StoreError> {
+        let deletion = deletion(&self.table.to_string(), &now.get().to_string(), rows);
+        let deleted = self.execute(format!("{deletion} RETURNING 1")).await?;
+        Ok(deleted.len() as u64)
+    }
+
+    /// Creates the table and its index, or nothing.
+    #[doc(hidden)]
+    pub async fn create_table(&self) -> Result<(), StoreError> {
+        self.execute(self.table.migration()).await.map(|_| ())
+    }
+
+    /// Looks at the server, the role and the table.
+    #[doc(hidden)]
+    pub async fn findings(&self) -> Result<Vec<TableFinding>, StoreError> {
+        self.look().await.map_err(|failure| failure.error)
+    }
+
+    async fn execute(&self, text: String) -> Result<Vec<PgRow>, StoreError> {
+        let connection = self.connections.acquire(&SendLog::default()).await;
+        let connection = connection.map_err(|failure| failure.error)?;
+        let rows = connection.execute_text(text).await;
+        rows.map_err(|failure| failure.error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::TableName;
+
+    #[test]
+    fn the_guide_has_the_statement_that_the_command_sends() {
+        let page = include_str!("../../docs/guide/postgres.md");
+        let now = "extract(epoch FROM now())::bigint";
+        let statement = deletion(TableName::DEFAULT, now, 1_000);
+        assert!(
+            page.contains(&format!("```sql\n{statement};\n```")),
+            "write: {statement}"
+        );
+    }
+}
