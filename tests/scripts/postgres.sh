@@ -10,7 +10,7 @@ fail() { echo "postgres.sh: $*" >&2; exit 1; }
 
 source tests/scripts/postgres-servers.sh
 # Compiled first, so that a compile error shows once. With the features of all tests of the workspace, which CI has compiled.
-cargo test --workspace --features idempotency-postgres/__servers --test server --no-run
+cargo test --workspace --features idempotency-tests/servers --test postgres --no-run
 
 unpack_servers
 
@@ -39,7 +39,7 @@ for bin in "${servers[@]}"; do
     pooler statement "$statements"
     POSTGRES_BIN=$bin POSTGRES_AS=${as[*]} POSTGRES_RUN=$scratch/run POSTGRES_SERVER=127.0.0.1:$server_port \
         POSTGRES_POOLER=127.0.0.1:$transactions POSTGRES_STATEMENT_POOLER=127.0.0.1:$statements \
-        cargo test --workspace --features idempotency-postgres/__servers --test server -- "$@" 2>&1 | tee "$scratch/report"
+        cargo test --workspace --features idempotency-tests/servers --test postgres -- "$@" 2>&1 | tee "$scratch/report"
     if grep -q ' 0 passed' "$scratch/report"; then fail "no test has \"$*\" in its name"; fi
     rm -rf "$scratch/run/template"
 done

@@ -3,7 +3,9 @@
 mod end;
 mod folder;
 pub mod hostile;
+pub mod postgres;
 pub mod process;
+mod proxy;
 #[cfg(unix)]
 pub mod server;
 pub mod soak;
@@ -12,6 +14,7 @@ pub mod valkey;
 
 pub use end::{End, end};
 pub use folder::Folder;
+pub use proxy::{Proxy, SentRequest, WireFault};
 pub use table::TableFactory;
 pub use table::{Table, has_sdk_client, store_on, with_the_sdk_client};
 

@@ -11,7 +11,8 @@ use super::faults::{Chance, Faults};
 use super::function::{VALKEY, micros};
 use super::lock;
 use super::server::LEASE;
-use crate::valkey::{Proxy, Server};
+use crate::Proxy;
+use crate::valkey::Server;
 
 /// The field with the version of the format, which each write to Valkey has.
 const FORMAT: &str = "v";

@@ -9,7 +9,7 @@ use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault};
 
 use super::function::micros;
 use super::lock;
-use crate::valkey::{Proxy, WireFault};
+use crate::{Proxy, WireFault};
 
 /// A fault that was injected into a request, for reports.
 #[derive(Clone, Debug)]

@@ -1,5 +1,35 @@
 //! The protocol between a client and a server of Valkey or Redis, in its versions 2 and 3.
 
+use crate::proxy::{Frames, SentRequest};
+
+/// How the proxy finds requests and replies.
+pub(crate) const FRAMES: Frames = Frames {
+    request: |bytes| {
+        let (request, length) = parse(bytes)?;
+        let mut words = request.elements().iter().map(|word| match word {
+            Reply::Text(text) => text.clone(),
+            _ => Vec::new(),
+        });
+        let command = words.next().unwrap_or_default();
+        let request = SentRequest {
+            command: String::from_utf8_lossy(&command).to_uppercase(),
+            arguments: words.collect(),
+        };
+        let is_set_up = SET_UP.contains(&request.command.as_str());
+        Some(((!is_set_up).then_some(request), length))
+    },
+    reply: |bytes| {
+        let (reply, length) = parse(bytes)?;
+        Some((!matches!(reply, Reply::Push(_)), length))
+    },
+};
+
+/// The commands that are about the connection or the server, and about no record.
+const SET_UP: [&str; 12] = [
+    "AUTH", "CLIENT", "CLUSTER", "COMMAND", "CONFIG", "HELLO", "INFO", "PING", "READONLY", "ROLE",
+    "SCRIPT", "SELECT",
+];
+
 /// A reply, or a request: that is an array of texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {

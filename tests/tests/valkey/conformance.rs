@@ -13,7 +13,8 @@ use idempotency_testkit::conformance::{
     ForeignRecord, ForeignValue, StoreFactory, assert_conformance,
 };
 use idempotency_testkit::store::StoreOperation;
-use idempotency_tests::valkey::{Proxy, Server, WireFault};
+use idempotency_tests::valkey::Server;
+use idempotency_tests::{Proxy, WireFault};
 use idempotency_valkey::ValkeyStore;
 
 struct Factory {

@@ -1,7 +1,8 @@
 //! The servers and the proxy do what the other tests count on.
 
 use idempotency_lambda::BoxError;
-use idempotency_tests::valkey::{Cluster, Proxy, Server, WireFault};
+use idempotency_tests::valkey::{Cluster, Server};
+use idempotency_tests::{Proxy, WireFault};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use idempotency_lambda::{BoxError, ErrorKind};
 use idempotency_tests::End;
-use idempotency_tests::valkey::{Proxy, Server, WireFault};
+use idempotency_tests::valkey::Server;
+use idempotency_tests::{Proxy, WireFault};
 
 use super::{Calls, started, store};
 

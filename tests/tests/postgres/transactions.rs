@@ -20,13 +20,16 @@ use idempotency_postgres::sqlx::{
 use idempotency_postgres::{Begin as _, PostgresStore};
 use idempotency_testkit::SeededRandom;
 
-use crate::proxy::{Fault, Proxy};
-use crate::server::{database, database_url, execute, store, told, url};
+use idempotency_tests::postgres::{database, database_url, execute, server, store, url};
+use idempotency_tests::{Proxy, WireFault};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 const ACCOUNTS: &str = "CREATE TABLE accounts (id text PRIMARY KEY, balance bigint NOT NULL CHECK (balance >= 0)); \
                         INSERT INTO accounts VALUES ('alice', 10), ('bob', 10)";
+
+/// The message of PgBouncer for a server that ended.
+const SERVER_ENDED: &[u8] = b"E\0\0\0\x30SFATAL\0VFATAL\0C08P01\0Mserver conn crashed?\0\0";
 
 /// The clock of a machine that is so many minutes ahead.
 struct Late(u64);
@@ -61,9 +64,9 @@ impl Bank {
     async fn behind_a_proxy() -> (Self, Proxy) {
         let (database, proxy) = (
             database().await,
-            Proxy::start(told("POSTGRES_SERVER")).await,
+            Proxy::before_postgres(server()).await.unwrap(),
         );
-        let through = url(&proxy.address(), "postgres", &database);
+        let through = url(proxy.address(), "postgres", &database);
         let bank = Self::over(&database_url(&database), store(&through, 2)).await;
         (bank, proxy)
     }
@@ -423,9 +426,9 @@ async fn a_late_owner_gets_the_winners_response_and_applies_nothing() {
 
 #[tokio::test]
 async fn a_commit_whose_reply_is_lost_is_read() {
-    for fault in [Fault::LoseReply, Fault::ServerEnds] {
+    for fault in [WireFault::LoseReply, WireFault::Replace(SERVER_ENDED)] {
         let (bank, proxy) = Bank::behind_a_proxy().await;
-        proxy.inject_at_commit(fault);
+        proxy.inject_into("COMMIT", fault);
         assert_eq!(bank.call(1, pay).await.unwrap(), 7);
         assert_eq!(bank.balances().await, (7, 13));
     }
@@ -458,7 +461,7 @@ async fn a_transaction_that_the_server_ends_frees_its_key_and_names_the_setting(
 #[tokio::test]
 async fn a_commit_that_is_lost_frees_the_key_and_applies_nothing() {
     let (bank, proxy) = Bank::behind_a_proxy().await;
-    proxy.inject_at_commit(Fault::LoseRequest);
+    proxy.inject_into("COMMIT", WireFault::LoseRequest);
     let unknown = ErrorKind::CompletionUnknown;
     bank.fails(1, unknown, "the connection to", pay).await;
     assert_eq!(bank.balances().await, (10, 10));
@@ -468,12 +471,12 @@ async fn a_commit_that_is_lost_frees_the_key_and_applies_nothing() {
 #[tokio::test]
 async fn a_completion_that_is_lost_frees_the_key_and_applies_nothing() {
     let (bank, proxy) = Bank::behind_a_proxy().await;
-    for fault in [Fault::LoseRequest, Fault::LoseReply] {
+    for fault in [WireFault::LoseRequest, WireFault::LoseReply] {
         let proxy = proxy.clone();
         let unknown = ErrorKind::CompletionUnknown;
         bank.fails(1, unknown, "the connection to", |call| async move {
             let paid = pay(call).await;
-            proxy.inject(fault);
+            proxy.inject_into("BIND", fault);
             paid
         })
         .await;
@@ -544,11 +547,11 @@ async fn transfers_that_deadlock_and_lose_replies_are_exact() {
             for key in 0..KEYS {
                 if key % 16 == worker {
                     let fault = if key.is_multiple_of(2) {
-                        Fault::LoseReply
+                        WireFault::LoseReply
                     } else {
-                        Fault::LoseRequest
+                        WireFault::LoseRequest
                     };
-                    proxy.inject_at_commit(fault);
+                    proxy.inject_into("COMMIT", fault);
                 }
                 for minutes in 0.. {
                     let clock = Late(minutes);

@@ -7,7 +7,9 @@ use idempotency_core::store::{Store, StoreError, StoreErrorKind as Kind};
 use idempotency_postgres::{MIGRATION, PostgresStore, sqlx};
 
 use crate::requests::claim;
-use crate::server::{Server, database, database_url, empty_database, execute, store, told, url};
+use idempotency_tests::postgres::{
+    Server, database, database_url, empty_database, execute, server, store, told, url,
+};
 
 const PASSWORD: &str = "s3cr3t";
 
@@ -35,7 +37,7 @@ async fn a_table_of_the_migration_can_be_used() {
 
 #[tokio::test]
 async fn a_table_that_is_missing_or_another_one_is_refused() {
-    let url = database_url(&empty_database(&told("POSTGRES_SERVER")).await);
+    let url = database_url(&empty_database(server()).await);
     let store = store(&url, 1);
     let missing = "there is no table `idempotency`";
     says(&refused(&store).await, Kind::TableMissing, missing);
@@ -102,7 +104,7 @@ async fn a_role_without_a_permission_is_refused() {
         &format!("CREATE ROLE {role} LOGIN; GRANT SELECT, INSERT ON idempotency TO {role}"),
     )
     .await;
-    let app = store(&url(&told("POSTGRES_SERVER"), &role, &database), 1);
+    let app = store(&url(server(), &role, &database), 1);
     let grant = format!("GRANT UPDATE, DELETE ON idempotency TO {role}");
     says(&refused(&app).await, Kind::AccessDenied, &grant);
     execute(&owner, &grant).await;
@@ -114,14 +116,14 @@ async fn a_role_without_a_permission_is_refused() {
         "row level security",
     );
     execute(&owner, &format!("ALTER TABLE idempotency DISABLE ROW LEVEL SECURITY; ALTER ROLE {role} SET synchronous_commit = off")).await;
-    let app = store(&url(&told("POSTGRES_SERVER"), &role, &database), 1);
+    let app = store(&url(server(), &role, &database), 1);
     says(
         &refused(&app).await,
         Kind::Rejected,
         &format!("ALTER ROLE {role} SET synchronous_commit = on"),
     );
     execute(&owner, &format!("ALTER ROLE {role} SET default_transaction_read_only = on; ALTER ROLE {role} RESET synchronous_commit")).await;
-    let app = store(&url(&told("POSTGRES_SERVER"), &role, &database), 1);
+    let app = store(&url(server(), &role, &database), 1);
     says(
         &refused(&app).await,
         Kind::AccessDenied,
@@ -136,7 +138,7 @@ async fn a_role_without_a_permission_is_refused() {
 
 #[tokio::test]
 async fn a_wrong_password_is_refused_and_a_function_can_give_the_right_one() {
-    let server = told("POSTGRES_SERVER");
+    let server = server();
     let database = database().await;
     let role = format!("secret_{database}");
     let create = format!(
@@ -145,18 +147,18 @@ async fn a_wrong_password_is_refused_and_a_function_can_give_the_right_one() {
     let group = "DO $$ BEGIN CREATE ROLE secret; EXCEPTION WHEN duplicate_object THEN END $$";
     execute(&database_url(&database), group).await;
     execute(&database_url(&database), &create).await;
-    let wrong = store(&url(&server, &format!("{role}:wrong"), &database), 1);
+    let wrong = store(&url(server, &format!("{role}:wrong"), &database), 1);
     says(
         &refused(&wrong).await,
         Kind::Credentials,
         &format!("check the password of the role `{role}`"),
     );
-    let right = store(&url(&server, &format!("{role}:{PASSWORD}"), &database), 1);
+    let right = store(&url(server, &format!("{role}:{PASSWORD}"), &database), 1);
     right.warm_up().await.unwrap();
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
     let given = PostgresStore::builder()
-        .url(url(&server, &role, &database))
+        .url(url(server, &role, &database))
         .password(move || {
             counted.fetch_add(1, Ordering::Relaxed);
             async { Ok::<_, std::io::Error>(PASSWORD.to_owned()) }
@@ -167,7 +169,7 @@ async fn a_wrong_password_is_refused_and_a_function_can_give_the_right_one() {
     assert_eq!(asked.load(Ordering::Relaxed), 1);
     // A password that was refused is asked for again.
     let turns = Arc::new(AtomicUsize::new(0));
-    let builder = PostgresStore::builder().url(url(&server, &role, &database));
+    let builder = PostgresStore::builder().url(url(server, &role, &database));
     let changing = builder.password(move || {
         let turn = turns.fetch_add(1, Ordering::Relaxed);
         let password = if turn == 0 { "old" } else { PASSWORD };
@@ -177,7 +179,7 @@ async fn a_wrong_password_is_refused_and_a_function_can_give_the_right_one() {
     refused(&changing).await;
     changing.warm_up().await.unwrap();
     let failing = PostgresStore::builder()
-        .url(url(&server, &role, &database))
+        .url(url(server, &role, &database))
         .password(|| async { Err::<String, _>("no token") });
     says(
         &refused(&failing.build().unwrap()).await,
@@ -188,8 +190,8 @@ async fn a_wrong_password_is_refused_and_a_function_can_give_the_right_one() {
 
 #[tokio::test]
 async fn a_server_that_cannot_be_reached_is_refused() {
-    let server = told("POSTGRES_SERVER");
-    let absent = store(&url(&server, "postgres", "absent"), 1);
+    let server = server();
+    let absent = store(&url(server, "postgres", "absent"), 1);
     says(
         &refused(&absent).await,
         Kind::TableMissing,
@@ -222,23 +224,17 @@ async fn tls_is_used_and_its_certificate_checked_as_the_url_says() {
         assert!(told("POSTGRES_BIN").contains("wheel"));
         return;
     }
-    let tls = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/tests/functions/tls");
+    let tls = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/functions/tls");
     let server = Server::start_with(
         &["ssl=on"],
         &[
-            (
-                "server.crt",
-                include_str!("../../../tests/tests/functions/tls/server.pem"),
-            ),
-            (
-                "server.key",
-                include_str!("../../../tests/tests/functions/tls/server.key"),
-            ),
+            ("server.crt", include_str!("../functions/tls/server.pem")),
+            ("server.key", include_str!("../functions/tls/server.key")),
         ],
     );
-    let port = server.address().split_once(':').unwrap().1.to_owned();
-    let database = empty_database(&server.address()).await;
-    execute(&url(&server.address(), "postgres", &database), MIGRATION).await;
+    let port = server.address().port();
+    let database = empty_database(server.address()).await;
+    execute(&url(server.address(), "postgres", &database), MIGRATION).await;
     for (more, kind) in [
         ("", None),
         ("?sslmode=prefer", None),
@@ -275,9 +271,9 @@ async fn tls_is_used_and_its_certificate_checked_as_the_url_says() {
 async fn a_server_that_has_ended_or_was_replaced_by_a_standby_is_noticed() {
     let mut server = Server::start(&[]);
     let url = url(
-        &server.address(),
+        server.address(),
         "postgres",
-        &empty_database(&server.address()).await,
+        &empty_database(server.address()).await,
     );
     execute(&url, MIGRATION).await;
     let store = store(&url, 1);

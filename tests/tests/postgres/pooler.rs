@@ -7,7 +7,7 @@ use idempotency_core::store::{
 use idempotency_postgres::PostgresStore;
 
 use crate::requests::{claim, found};
-use crate::server::{database, told, url};
+use idempotency_tests::postgres::{database, told, url};
 
 fn names_the_setting(error: &StoreError) {
     let text = error.to_string();
@@ -19,7 +19,7 @@ fn names_the_setting(error: &StoreError) {
 
 #[tokio::test]
 async fn statements_that_a_pooler_mixes_up_are_never_executed_in_place_of_others() {
-    let url = url(&told("POSTGRES_POOLER"), "postgres", &database().await);
+    let url = url(told("POSTGRES_POOLER"), "postgres", &database().await);
     // Each store numbers its statements in another order. The pooler has three connections.
     let stores: Vec<_> = (0..6)
         .map(|_| PostgresStore::builder().url(&url).build().unwrap())
@@ -66,7 +66,7 @@ async fn statements_that_a_pooler_mixes_up_are_never_executed_in_place_of_others
 #[tokio::test]
 async fn a_pooler_in_statement_mode_is_refused() {
     let url = url(
-        &told("POSTGRES_STATEMENT_POOLER"),
+        told("POSTGRES_STATEMENT_POOLER"),
         "postgres",
         &database().await,
     );

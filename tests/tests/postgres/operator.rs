@@ -5,7 +5,9 @@ use idempotency_core::time::EpochSeconds;
 use idempotency_postgres::sqlx::{self, Connection, PgConnection};
 use idempotency_postgres::{PostgresStore, TableVerdict};
 
-use crate::server::{database, database_url, empty_database, execute, store, told, url};
+use idempotency_tests::postgres::{
+    database, database_url, empty_database, execute, server, store, url,
+};
 
 const HOUR: i64 = 3_600;
 const WEEK: i64 = 7 * 24 * HOUR;
@@ -25,7 +27,7 @@ async fn left(store: &PostgresStore) -> String {
 
 #[tokio::test]
 async fn a_table_is_created_once_also_under_another_name_and_nothing_is_wrong_with_it() {
-    let url = database_url(&empty_database(&told("POSTGRES_SERVER")).await);
+    let url = database_url(&empty_database(server()).await);
     execute(&url, "CREATE SCHEMA \"Shop\"").await;
     let named = PostgresStore::builder().url(&url).table("Shop.records");
     for store in [store(&url, 1), named.build().unwrap()] {
@@ -47,11 +49,11 @@ async fn a_table_is_created_once_also_under_another_name_and_nothing_is_wrong_wi
 
 #[tokio::test]
 async fn a_role_that_may_not_create_the_table_learns_what_it_lacks() {
-    let database = empty_database(&told("POSTGRES_SERVER")).await;
+    let database = empty_database(server()).await;
     let role = format!("reader_{database}");
     let create = format!("CREATE ROLE {role} LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
     execute(&database_url(&database), &create).await;
-    let reader = store(&url(&told("POSTGRES_SERVER"), &role, &database), 1);
+    let reader = store(&url(server(), &role, &database), 1);
     let error = reader.create_table().await.unwrap_err();
     assert_eq!(error.kind(), Kind::AccessDenied);
     let says = format!("TO {role}, and USAGE on its schema, or CREATE to create the table");
@@ -86,7 +88,7 @@ async fn what_could_be_better_is_a_note_and_all_flaws_are_found_at_once() {
 
 #[tokio::test]
 async fn a_database_that_lacks_letters_is_refused() {
-    let name = format!("latin_{}", empty_database(&told("POSTGRES_SERVER")).await);
+    let name = format!("latin_{}", empty_database(server()).await);
     let create = format!(
         "CREATE DATABASE {name} TEMPLATE template0 ENCODING LATIN1 LC_COLLATE 'C' LC_CTYPE 'C'"
     );

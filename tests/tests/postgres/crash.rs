@@ -14,7 +14,7 @@ use idempotency_core::store::{
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_postgres::{MIGRATION, PostgresStore};
 
-use crate::server::{Server, empty_database, execute, store, url};
+use idempotency_tests::postgres::{Server, empty_database, execute, store, url};
 
 const WORKERS: u8 = 6;
 const KEYS: usize = 400;
@@ -87,9 +87,9 @@ fn confirmed(reply: StoreReply) -> Option<bool> {
 async fn what_was_acknowledged_outlives_a_kill_and_no_key_has_two_owners() {
     let mut server = Server::start(&["max_connections=50"]);
     let url = url(
-        &server.address(),
+        server.address(),
         "postgres",
-        &empty_database(&server.address()).await,
+        &empty_database(server.address()).await,
     );
     execute(&url, MIGRATION).await;
     let done = Arc::new(AtomicUsize::new(0));

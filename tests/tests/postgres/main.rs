@@ -1,12 +1,10 @@
-//! The store against real servers, which `tests/scripts/postgres.sh` installs and starts.
+//! The store on PostgreSQL against real servers, which `tests/scripts/postgres.sh` installs and starts.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod conformance;
 mod crash;
 mod operator;
 mod pooler;
-mod proxy;
 mod requests;
-mod server;
 mod start;
 mod transactions;

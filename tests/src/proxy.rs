@@ -1,5 +1,5 @@
-//! A proxy between a client and a server. It counts the requests that write or read a record, loses requests and replies, delays
-//! them, and closes connections.
+//! A proxy between a client and a server of Valkey or PostgreSQL. It counts the requests that write or read a record, loses requests and
+//! replies, delays them, and closes connections.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -11,7 +11,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use super::resp::{Reply, parse};
+use crate::{postgres, valkey};
 
 /// What happens to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,32 +30,36 @@ pub enum WireFault {
     DelayReply(Duration),
     /// The connection closes, and the server gets the request after this time.
     Late(Duration),
+    /// The server applies the request, the client gets these bytes as its reply, and the connection closes.
+    Replace(&'static [u8]),
 }
 
 /// A request that a client sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SentRequest {
-    /// The command, in capitals.
+    /// The command of Valkey, in capitals. Of PostgreSQL the first word of a query, or the message: `PARSE`, `BIND`.
     pub command: String,
     /// What follows it.
     pub arguments: Vec<Vec<u8>>,
 }
 
 impl SentRequest {
-    /// Returns true if the request is about the connection or the server, and about no record.
-    fn is_set_up(&self) -> bool {
-        let set_up = [
-            "AUTH", "CLIENT", "CLUSTER", "COMMAND", "CONFIG", "HELLO", "INFO", "PING", "READONLY",
-            "ROLE", "SCRIPT", "SELECT",
-        ];
-        set_up.contains(&self.command.as_str())
-    }
-
     /// Returns true if one of the arguments contains this text.
     pub fn says(&self, text: &str) -> bool {
         let mut arguments = self.arguments.iter();
         arguments.any(|it| String::from_utf8_lossy(it).contains(text))
     }
+}
+
+/// Returns what the bytes of a connection begin with, and its length. `None` if its end is missing.
+type First<T> = fn(&[u8]) -> Option<(T, usize)>;
+
+/// How requests and replies are found in the bytes of a connection.
+pub(crate) struct Frames {
+    /// Returns a request. One that is about the connection or the server, and about no record, is `None`.
+    pub(crate) request: First<Option<SentRequest>>,
+    /// Returns true for a reply, and false for a message that replies to no request.
+    pub(crate) reply: First<bool>,
 }
 
 type Choose = Box<dyn FnMut(&SentRequest) -> Option<WireFault> + Send>;
@@ -69,6 +73,7 @@ pub struct Proxy {
 
 struct Shared {
     server: SocketAddr,
+    frames: &'static Frames,
     requests: Mutex<Vec<SentRequest>>,
     choose: Mutex<Option<Choose>>,
     /// The number of times that all connections were closed.
@@ -78,16 +83,30 @@ struct Shared {
 }
 
 impl Proxy {
-    /// Starts a proxy before this server.
+    /// Starts a proxy before this server of Valkey.
     ///
     /// # Errors
     ///
     /// If there is no unused port.
     pub async fn start(server: SocketAddr) -> io::Result<Self> {
+        Self::between(server, &valkey::FRAMES).await
+    }
+
+    /// As [`start`](Self::start), before a server of PostgreSQL.
+    ///
+    /// # Errors
+    ///
+    /// If there is no unused port.
+    pub async fn before_postgres(server: SocketAddr) -> io::Result<Self> {
+        Self::between(server, &postgres::FRAMES).await
+    }
+
+    async fn between(server: SocketAddr, frames: &'static Frames) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             server,
+            frames,
             requests: Mutex::default(),
             choose: Mutex::default(),
             cuts: watch::Sender::new(0),
@@ -110,7 +129,12 @@ impl Proxy {
         Ok(Self { address, shared })
     }
 
-    /// Returns the URL for clients.
+    /// Returns its own address.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns the URL for clients of Valkey.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
     }
@@ -127,6 +151,12 @@ impl Proxy {
             left = left.checked_sub(1)?;
             (left == 0).then_some(fault)
         });
+    }
+
+    /// Lets this happen to the next request with this command. It replaces what was chosen before.
+    pub fn inject_into(&self, command: &'static str, fault: WireFault) {
+        let mut fault = Some(fault);
+        self.choose(move |request| fault.take_if(|_| request.command == command));
     }
 
     /// Chooses what happens to each request about a record. It replaces what was chosen before.
@@ -157,66 +187,6 @@ impl Proxy {
     }
 }
 
-/// Passes the bytes between a replica and its primary on, and can keep them back.
-pub struct Tunnel {
-    port: u16,
-    /// True while bytes pass. They are kept back for ever after.
-    passes: watch::Sender<bool>,
-    closed: watch::Sender<bool>,
-}
-
-impl Tunnel {
-    /// Starts a tunnel to this server. It ends with the runtime that it was started on.
-    ///
-    /// # Errors
-    ///
-    /// If there is no unused port.
-    pub async fn start(server: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let port = listener.local_addr()?.port();
-        let (passes, closed) = (watch::Sender::new(true), watch::Sender::new(false));
-        let (passing, closing) = (passes.subscribe(), closed.subscribe());
-        tokio::spawn(async move {
-            while let Ok((mut client, _)) = listener.accept().await {
-                let (mut passing, mut closing) = (passing.clone(), closing.clone());
-                tokio::spawn(async move {
-                    let mut server = TcpStream::connect(server).await?;
-                    let held = async {
-                        let _ = passing.wait_for(|passes| !passes).await;
-                    };
-                    tokio::select! {
-                        copied = tokio::io::copy_bidirectional(&mut client, &mut server) => return copied.map(drop),
-                        () = held => {}
-                    }
-                    // Neither end learns more until now.
-                    let _ = closing.wait_for(|closed| *closed).await;
-                    Ok(())
-                });
-            }
-        });
-        Ok(Self {
-            port,
-            passes,
-            closed,
-        })
-    }
-
-    /// Returns the port for replicas.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
-    /// Keeps all bytes back from now on.
-    pub fn hold(&self) {
-        self.passes.send_replace(false);
-    }
-
-    /// Closes the connections, without what was kept back.
-    pub fn close(&self) {
-        self.closed.send_replace(true);
-    }
-}
-
 async fn serve(client: TcpStream, shared: &Shared) -> io::Result<()> {
     let server = TcpStream::connect(shared.server).await?;
     for stream in [&client, &server] {
@@ -225,34 +195,32 @@ async fn serve(client: TcpStream, shared: &Shared) -> io::Result<()> {
     let (from_client, mut to_client) = client.into_split();
     let (from_server, mut to_server) = server.into_split();
     let (mut from_client, mut from_server) = (Reader::new(from_client), Reader::new(from_server));
+    let Frames { request, reply } = *shared.frames;
     loop {
-        let (request, bytes) = from_client.next().await?;
-        match fault_of(&request, shared) {
-            None => to_server.write_all(&bytes).await?,
+        let (request, bytes) = tokio::select! {
+            request = from_client.next(request) => request?,
+            // What no request has asked for, such as the end of the session.
+            message = from_server.next(reply) => {
+                pass(message, &mut from_server, &mut to_client).await?;
+                continue;
+            }
+        };
+        let fault = request.and_then(|request| fault_of(request, shared));
+        match fault {
+            None
+            | Some(
+                WireFault::LoseReply
+                | WireFault::CutReply
+                | WireFault::DelayReply(_)
+                | WireFault::Replace(_),
+            ) => to_server.write_all(&bytes).await?,
             Some(WireFault::LoseRequest) => return Ok(()),
             Some(WireFault::CutRequest) => {
                 return to_server.write_all(&bytes[..bytes.len() / 2]).await;
             }
-            Some(WireFault::LoseReply) => {
-                to_server.write_all(&bytes).await?;
-                reply(&mut from_server, &mut to_client).await?;
-                return Ok(());
-            }
-            Some(WireFault::CutReply) => {
-                to_server.write_all(&bytes).await?;
-                let bytes = reply(&mut from_server, &mut to_client).await?;
-                return to_client.write_all(&bytes[..bytes.len() / 2]).await;
-            }
             Some(WireFault::Delay(time)) => {
                 tokio::time::sleep(time).await;
                 to_server.write_all(&bytes).await?;
-            }
-            Some(WireFault::DelayReply(time)) => {
-                to_server.write_all(&bytes).await?;
-                let bytes = reply(&mut from_server, &mut to_client).await?;
-                tokio::time::sleep(time).await;
-                to_client.write_all(&bytes).await?;
-                continue;
             }
             Some(WireFault::Late(time)) => {
                 // In a task of its own: it goes on when the connections are closed.
@@ -260,49 +228,56 @@ async fn serve(client: TcpStream, shared: &Shared) -> io::Result<()> {
                 tokio::spawn(async move {
                     tokio::time::sleep(time).await;
                     to_server.write_all(&bytes).await?;
-                    let reply = from_server.next().await;
+                    let reply = from_server.next(reply).await;
                     late.send_modify(|late| *late += 1);
                     reply
                 });
                 return Ok(());
             }
         }
-        let bytes = reply(&mut from_server, &mut to_client).await?;
-        to_client.write_all(&bytes).await?;
-    }
-}
-
-/// Notes a request, and returns what happens to it.
-fn fault_of(request: &Reply, shared: &Shared) -> Option<WireFault> {
-    let mut words = request.elements().iter().map(|word| match word {
-        Reply::Text(text) => text.clone(),
-        _ => Vec::new(),
-    });
-    let command = words.next().unwrap_or_default();
-    let request = SentRequest {
-        command: String::from_utf8_lossy(&command).to_uppercase(),
-        arguments: words.collect(),
-    };
-    if request.is_set_up() {
-        return None;
-    }
-    let fault = lock(&shared.choose).as_mut().and_then(|it| it(&request));
-    lock(&shared.requests).push(request);
-    fault
-}
-
-/// Returns the bytes of the next reply. Messages before it go to the client.
-async fn reply(from_server: &mut Reader, to_client: &mut OwnedWriteHalf) -> io::Result<Vec<u8>> {
-    loop {
-        let (reply, bytes) = from_server.next().await?;
-        if !matches!(reply, Reply::Push(_)) {
-            return Ok(bytes);
+        let bytes = loop {
+            match from_server.next(reply).await {
+                Ok((true, bytes)) => break bytes,
+                // A message before it, or what is left of it.
+                message => pass(message, &mut from_server, &mut to_client).await?,
+            }
+        };
+        match fault {
+            Some(WireFault::LoseReply) => return Ok(()),
+            Some(WireFault::CutReply) => {
+                return to_client.write_all(&bytes[..bytes.len() / 2]).await;
+            }
+            Some(WireFault::Replace(bytes)) => return to_client.write_all(bytes).await,
+            Some(WireFault::DelayReply(time)) => tokio::time::sleep(time).await,
+            _ => {}
         }
         to_client.write_all(&bytes).await?;
     }
 }
 
-/// Reads one value after another.
+/// Notes a request, and returns what happens to it.
+fn fault_of(request: SentRequest, shared: &Shared) -> Option<WireFault> {
+    let fault = lock(&shared.choose).as_mut().and_then(|it| it(&request));
+    lock(&shared.requests).push(request);
+    fault
+}
+
+/// Passes a message of the server on. At the end of its connection this is what is left of one.
+async fn pass(
+    message: io::Result<(bool, Vec<u8>)>,
+    from_server: &mut Reader,
+    to_client: &mut OwnedWriteHalf,
+) -> io::Result<()> {
+    match message {
+        Ok((_, bytes)) => to_client.write_all(&bytes).await,
+        Err(error) => {
+            to_client.write_all(&from_server.bytes).await?;
+            Err(error)
+        }
+    }
+}
+
+/// Reads one request or reply after another.
 struct Reader {
     stream: OwnedReadHalf,
     bytes: Vec<u8>,
@@ -314,9 +289,10 @@ impl Reader {
         Self { stream, bytes }
     }
 
-    async fn next(&mut self) -> io::Result<(Reply, Vec<u8>)> {
+    /// Returns the next one with its bytes. If it is dropped before, nothing is lost.
+    async fn next<T>(&mut self, first: First<T>) -> io::Result<(T, Vec<u8>)> {
         loop {
-            if let Some((value, length)) = parse(&self.bytes) {
+            if let Some((value, length)) = first(&self.bytes) {
                 let rest = self.bytes.split_off(length);
                 return Ok((value, std::mem::replace(&mut self.bytes, rest)));
             }

@@ -13,8 +13,8 @@ use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_postgres::PostgresStore;
 use idempotency_postgres::sqlx::{self, AssertSqlSafe, Connection, PgConnection};
 
-use crate::proxy::{Fault, Proxy};
-use crate::server::{database, database_url, execute, store, told, url};
+use idempotency_tests::postgres::{database, database_url, execute, server, store, url};
+use idempotency_tests::{Proxy, WireFault};
 
 const NOW: EpochMillis = EpochMillis::new(1_700_000_000_500);
 
@@ -72,14 +72,14 @@ fn within(milliseconds: u64) -> SendLog {
 
 #[tokio::test]
 async fn each_request_is_one_round_trip() {
-    let proxy = Proxy::start(told("POSTGRES_SERVER")).await;
-    let url = url(&proxy.address(), "postgres", &database().await);
+    let proxy = Proxy::before_postgres(server()).await.unwrap();
+    let url = url(proxy.address(), "postgres", &database().await);
     let plain = store(&url, 1);
     // The first of each kind is prepared.
     claim(&plain, 1, &SendLog::new()).await;
     complete(&plain, 9, "1").await;
     found(&plain).await;
-    proxy.trips();
+    proxy.requests();
     let refused = claim(&plain, 2, &SendLog::new()).await;
     assert!(matches!(
         refused,
@@ -89,7 +89,7 @@ async fn each_request_is_one_round_trip() {
             ..
         }
     ));
-    assert_eq!(proxy.trips(), 1);
+    assert_eq!(proxy.requests().len(), 1);
     assert!(matches!(
         complete(&plain, 1, "1").await,
         StoreReply::Applied {
@@ -97,16 +97,16 @@ async fn each_request_is_one_round_trip() {
             ..
         }
     ));
-    assert_eq!(proxy.trips(), 1);
+    assert_eq!(proxy.requests().len(), 1);
     found(&plain).await;
-    assert_eq!(proxy.trips(), 1);
+    assert_eq!(proxy.requests().len(), 1);
     let pooled = PostgresStore::builder()
         .url(&url)
         .transaction_pooler()
         .build()
         .unwrap();
     claim(&pooled, 2, &SendLog::new()).await;
-    assert_eq!(proxy.trips(), 4);
+    assert_eq!(proxy.requests().len(), 4);
 }
 
 #[tokio::test]
@@ -284,15 +284,15 @@ async fn a_claim_waits_for_a_claim_that_is_not_committed() {
 
 #[tokio::test]
 async fn a_lost_statement_is_maybe_applied_and_the_next_one_gets_its_own_reply() {
-    let proxy = Proxy::start(told("POSTGRES_SERVER")).await;
-    let url = url(&proxy.address(), "postgres", &database().await);
+    let proxy = Proxy::before_postgres(server()).await.unwrap();
+    let url = url(proxy.address(), "postgres", &database().await);
     let store = store(&url, 1);
     store.warm_up().await.unwrap();
     for (fault, expected) in [
-        (Fault::LoseRequest, None),
-        (Fault::LoseReply, Some(Field::Value(owner(1)))),
+        (WireFault::LoseRequest, None),
+        (WireFault::LoseReply, Some(Field::Value(owner(1)))),
     ] {
-        proxy.inject(fault);
+        proxy.inject_into("BIND", fault);
         let lost = claim(&store, 1, &SendLog::new()).await;
         assert!(
             matches!(
@@ -307,7 +307,7 @@ async fn a_lost_statement_is_maybe_applied_and_the_next_one_gets_its_own_reply()
         assert_eq!(found(&store).await.map(|record| record.owner), expected);
     }
     // The engine drops a request whose time has ended. The log says what that means.
-    proxy.inject(Fault::Hang);
+    proxy.inject_into("BIND", WireFault::Delay(Duration::MAX));
     let log = SendLog::new();
     let dropped = tokio::time::timeout(Duration::from_millis(100), claim(&store, 2, &log)).await;
     assert!(dropped.is_err() && log.maybe_applied());

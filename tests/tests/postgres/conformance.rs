@@ -11,9 +11,9 @@ use idempotency_postgres::{PostgresStore, PostgresTransaction};
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::store::StoreOperation;
 
-use crate::proxy::{Fault, Proxy};
-use crate::server::{database, database_url, execute, store, told, url};
 use idempotency_testkit::conformance::{self, ForeignRecord, ForeignValue, StoreFactory};
+use idempotency_tests::postgres::{database, database_url, execute, server, store, told, url};
+use idempotency_tests::{Proxy, WireFault};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -87,8 +87,8 @@ impl StoreFactory for Factory {
             return false;
         };
         match operation {
-            StoreOperation::Transact => proxy.inject_at_commit(Fault::LoseReply),
-            _ => proxy.inject(Fault::LoseReply),
+            StoreOperation::Transact => proxy.inject_into("COMMIT", WireFault::LoseReply),
+            _ => proxy.inject_into("BIND", WireFault::LoseReply),
         }
         operation != StoreOperation::Read
     }
@@ -132,8 +132,8 @@ async fn conforms(factory: Factory) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_store_is_conformant() {
-    let proxy = Proxy::start(told("POSTGRES_SERVER")).await;
-    let url = url(&proxy.address(), "postgres", &database().await);
+    let proxy = Proxy::before_postgres(server()).await.unwrap();
+    let url = url(proxy.address(), "postgres", &database().await);
     conforms(Factory {
         store: Arc::new(store(&url, 16)),
         proxy: Some(proxy),
@@ -144,7 +144,7 @@ async fn the_store_is_conformant() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_store_is_conformant_behind_a_pooler_without_prepared_statements() {
-    let url = url(&told("POSTGRES_POOLER"), "postgres", &database().await);
+    let url = url(told("POSTGRES_POOLER"), "postgres", &database().await);
     let builder = PostgresStore::builder().url(url).connections(16);
     conforms(Factory {
         store: Arc::new(

@@ -1,7 +1,9 @@
 //! Servers: the one that the script has started, with a database for each test, and some that a test starts and kills.
+#![allow(clippy::missing_panics_doc, clippy::unwrap_used)]
 
+use std::fmt::Display;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,25 +16,30 @@ use idempotency_postgres::{MIGRATION, PostgresStore};
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// Returns what the script says in a variable.
-pub(crate) fn told(variable: &str) -> String {
+pub fn told(variable: &str) -> String {
     let told = std::env::var(variable);
     told.unwrap_or_else(|_| panic!("{variable} is not set: run tests/scripts/postgres.sh"))
 }
 
 /// Returns the URL of a database, for a role.
-pub(crate) fn url(address: &str, role: &str, database: &str) -> String {
+pub fn url(address: impl Display, role: &str, database: &str) -> String {
     format!("postgres://{role}@{address}/{database}?sslmode=disable")
 }
 
+/// Returns the server that the script has started.
+pub fn server() -> SocketAddr {
+    told("POSTGRES_SERVER").parse().unwrap()
+}
+
 /// Creates a database that only this test uses, with the table.
-pub(crate) async fn database() -> String {
-    let database = empty_database(&told("POSTGRES_SERVER")).await;
+pub async fn database() -> String {
+    let database = empty_database(server()).await;
     execute(&database_url(&database), MIGRATION).await;
     database
 }
 
 /// Creates a database without a table.
-pub(crate) async fn empty_database(address: &str) -> String {
+pub async fn empty_database(address: SocketAddr) -> String {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let database = format!("test_{}_{number}", std::process::id());
     let create = format!("CREATE DATABASE {database} TEMPLATE template0");
@@ -41,12 +48,12 @@ pub(crate) async fn empty_database(address: &str) -> String {
 }
 
 /// Returns the URL of a database of the server that the script has started.
-pub(crate) fn database_url(database: &str) -> String {
-    url(&told("POSTGRES_SERVER"), "postgres", database)
+pub fn database_url(database: &str) -> String {
+    url(server(), "postgres", database)
 }
 
 /// Executes statements over a connection of their own.
-pub(crate) async fn execute(url: &str, statements: &str) {
+pub async fn execute(url: &str, statements: &str) {
     let mut connection = PgConnection::connect(url).await.unwrap();
     let statements = sqlx::raw_sql(AssertSqlSafe(statements.to_owned()));
     statements.execute(&mut connection).await.unwrap();
@@ -54,13 +61,13 @@ pub(crate) async fn execute(url: &str, statements: &str) {
 }
 
 /// Returns a store on a database, with so many connections.
-pub(crate) fn store(url: &str, connections: u32) -> PostgresStore {
+pub fn store(url: &str, connections: u32) -> PostgresStore {
     let builder = PostgresStore::builder().url(url).connections(connections);
     builder.unencrypted_events(true).build().unwrap()
 }
 
 /// A server that a test starts and kills.
-pub(crate) struct Server {
+pub struct Server {
     data: PathBuf,
     port: u16,
     process: Option<Child>,
@@ -68,12 +75,12 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts a server without databases of tests.
-    pub(crate) fn start(settings: &[&str]) -> Self {
+    pub fn start(settings: &[&str]) -> Self {
         Self::start_with(settings, &[])
     }
 
     /// Starts a server with these files in its folder, which only its user may read.
-    pub(crate) fn start_with(settings: &[&str], files: &[(&str, &str)]) -> Self {
+    pub fn start_with(settings: &[&str], files: &[(&str, &str)]) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let run = PathBuf::from(told("POSTGRES_RUN"));
         let data = run.join(format!("own-{}-{number}", std::process::id()));
@@ -110,7 +117,7 @@ impl Server {
     }
 
     /// Starts the server again, and waits until it accepts connections.
-    pub(crate) fn restart(&mut self, settings: &[&str]) {
+    pub fn restart(&mut self, settings: &[&str]) {
         let program = PathBuf::from(told("POSTGRES_BIN")).join("postgres");
         let mut start = command(program.to_str().unwrap());
         start
@@ -151,7 +158,7 @@ impl Server {
     }
 
     /// Ends the server as a crash does.
-    pub(crate) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             let killed = Command::new("kill")
                 .arg("-QUIT")
@@ -162,8 +169,9 @@ impl Server {
         }
     }
 
-    pub(crate) fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+    /// Returns its address.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
     }
 }
 
