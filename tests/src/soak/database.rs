@@ -104,7 +104,12 @@ impl Database {
     }
 
     /// Kills the server and starts it again, freezes it, or closes all its connections, at random moments until the task is aborted.
-    pub(super) async fn trouble(&self, every: Duration, seed: u64) -> Result<(), BoxError> {
+    pub(super) async fn trouble(
+        &self,
+        every: Duration,
+        seed: u64,
+        troubles: &Faults,
+    ) -> Result<(), BoxError> {
         let Self::Valkey { server, proxy } = self else {
             return Ok(());
         };
@@ -112,13 +117,18 @@ impl Database {
         loop {
             chance.pause(every).await;
             match chance.below(3) {
-                0 => proxy.cut(),
+                0 => {
+                    troubles.note("all connections to the store cut");
+                    proxy.cut();
+                }
                 1 => {
+                    troubles.note("store frozen");
                     let frozen = lock(server).freeze();
                     tokio::time::sleep(chance.spread(50, 2_000)).await;
                     drop(frozen);
                 }
                 _ => {
+                    troubles.note("store killed and restarted");
                     lock(server).kill()?;
                     tokio::time::sleep(chance.spread(20, 1_000)).await;
                     lock(server).spawn_again(&[])?;

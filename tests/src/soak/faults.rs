@@ -11,7 +11,7 @@ use super::function::micros;
 use super::lock;
 use crate::{Proxy, WireFault};
 
-/// A fault that was injected into a request, for reports.
+/// A fault that was injected, for reports.
 #[derive(Clone, Debug)]
 pub(super) struct InjectedFault {
     pub(super) at_us: u64,
@@ -46,18 +46,21 @@ impl Faults {
 
     /// As [`strike`](Self::strike), for the connections to a server.
     pub(super) fn strike_wire(&self, proxy: &Proxy, seed: u64, per_mille: u64) {
-        let struck = Arc::clone(&self.0);
+        let struck = self.clone();
         let mut chance = Chance::of(seed, "wire");
         proxy.choose(move |_| {
             let (name, fault) = chance
                 .per_mille(per_mille)
                 .then(|| choose_wire(&mut chance))?;
-            lock(&struck).push(InjectedFault {
-                at_us: micros(SystemTime::now()),
-                name,
-            });
+            struck.note(name);
             Some(fault)
         });
+    }
+
+    /// Notes one that happens now.
+    pub(super) fn note(&self, name: &'static str) {
+        let at_us = micros(SystemTime::now());
+        lock(&self.0).push(InjectedFault { at_us, name });
     }
 
     pub(super) fn all(&self) -> Vec<InjectedFault> {

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::client::DeliveryResult;
 use super::database::Database;
-use super::faults::Chance;
+use super::faults::{Chance, Faults};
 use super::function::{Event, FOLDER, ROLE, SERVER, SLOWNESS};
 use super::server::ServerProcess;
 use super::{Plan, lock};
@@ -247,17 +247,18 @@ impl Processes {
     }
 
     /// Kills processes at random moments until the task is aborted.
-    pub(super) async fn kill(&self, every: Duration, seed: u64) {
+    pub(super) async fn kill(&self, every: Duration, seed: u64, troubles: &Faults) {
         let mut chance = Chance::of(seed, "kill");
         loop {
             if let Some(environment) = self.chosen(every, &mut chance).await {
+                troubles.note("process killed");
                 environment.kill().await;
             }
         }
     }
 
     /// Stops processes for a while at random moments until the task is aborted.
-    pub(super) async fn stop(&self, every: Duration, seed: u64) {
+    pub(super) async fn stop(&self, every: Duration, seed: u64, troubles: &Faults) {
         // A server is frozen also for longer than its leases.
         let is_server = matches!(self.starters[..], [Starter::Server(_), ..]);
         let longest_ms = if is_server { 6_000 } else { 2_000 };
@@ -265,6 +266,7 @@ impl Processes {
         loop {
             let environment = self.chosen(every, &mut chance).await;
             if let Some(process_id) = environment.and_then(|chosen| chosen.process_id()) {
+                troubles.note("process frozen");
                 let frozen = Frozen::new(process_id);
                 tokio::time::sleep(chance.spread(50, longest_ms)).await;
                 drop(frozen);

@@ -34,6 +34,8 @@ pub struct Report {
     runs: usize,
     requests: usize,
     struck: usize,
+    renewals: usize,
+    troubles: BTreeMap<&'static str, usize>,
     overruns: usize,
     time: Duration,
     took: Duration,
@@ -71,6 +73,10 @@ impl Report {
         self.runs += played.runs.len();
         self.requests += played.received;
         self.struck += played.struck.len();
+        self.renewals += played.renewals();
+        for trouble in &played.troubles {
+            *self.troubles.entry(trouble.name).or_default() += 1;
+        }
         self.time += planned;
     }
 
@@ -126,9 +132,18 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "  {} keys, {} deliveries and {} that overran, {} runs, {} requests of which {} went wrong",
-            self.keys, self.deliveries, self.overruns, self.runs, self.requests, self.struck
+            "  {} keys, {} deliveries and {} that overran, {} runs, {} requests of which {} went wrong, {} renewals",
+            self.keys,
+            self.deliveries,
+            self.overruns,
+            self.runs,
+            self.requests,
+            self.struck,
+            self.renewals
         )?;
+        for (name, count) in &self.troubles {
+            writeln!(f, "  {name}: {count} times")?;
+        }
         writeln!(
             f,
             "  {:.1} responses a second, {:.0} ms a delivery, {:.2} % errors of the store, {} keys with different responses",

@@ -37,6 +37,8 @@ pub struct Played {
     pub(super) received: usize,
     pub(super) writes: Vec<Applied>,
     pub(super) struck: Vec<InjectedFault>,
+    /// What happened to processes and to the store besides these faults of requests.
+    pub(super) troubles: Vec<InjectedFault>,
 }
 
 impl Played {
@@ -54,7 +56,7 @@ impl Played {
 pub async fn run(side: &Side, plan: &Plan) -> Result<Played, BoxError> {
     let database = Arc::new(Database::start(plan.store).await?);
     let processes = Processes::start(side, plan, &database).await?;
-    let faults = Faults::default();
+    let (faults, troubles) = (Faults::default(), Faults::default());
     database.strike(&faults, plan.seed, plan.faults);
     let invoker = Invoker {
         processes: Arc::clone(&processes),
@@ -67,17 +69,17 @@ pub async fn run(side: &Side, plan: &Plan) -> Result<Played, BoxError> {
     let (began, began_us) = (Instant::now(), micros(SystemTime::now()));
     let mut trouble = JoinSet::new();
     if let Some(every) = plan.kill_every {
-        let (processes, seed) = (Arc::clone(&processes), plan.seed);
-        trouble.spawn(async move { processes.kill(every, seed).await });
+        let (processes, seed, noted) = (Arc::clone(&processes), plan.seed, troubles.clone());
+        trouble.spawn(async move { processes.kill(every, seed, &noted).await });
     }
     if let Some(every) = plan.stop_every {
-        let (processes, seed) = (Arc::clone(&processes), plan.seed);
-        trouble.spawn(async move { processes.stop(every, seed).await });
+        let (processes, seed, noted) = (Arc::clone(&processes), plan.seed, troubles.clone());
+        trouble.spawn(async move { processes.stop(every, seed, &noted).await });
     }
     if let Some(every) = plan.trouble_every {
-        let (database, seed) = (Arc::clone(&database), plan.seed);
+        let (database, seed, noted) = (Arc::clone(&database), plan.seed, troubles.clone());
         trouble.spawn(async move {
-            if let Err(error) = database.trouble(every, seed).await {
+            if let Err(error) = database.trouble(every, seed, &noted).await {
                 eprintln!("the server was left alone: {error}");
             }
         });
@@ -117,6 +119,7 @@ pub async fn run(side: &Side, plan: &Plan) -> Result<Played, BoxError> {
         received: database.received(),
         writes: database.writes()?,
         struck: faults.all(),
+        troubles: troubles.all(),
     })
 }
 
