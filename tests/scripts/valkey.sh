@@ -18,6 +18,7 @@ export IDEMPOTENCY_COMMAND=$PWD/target/debug/idempotency
 export NO_PROXY=127.0.0.1 no_proxy=127.0.0.1
 # The folders of the servers are in here. One that is left belongs to a server that its test could not end.
 scratch=$(mktemp -d)
+export VALKEY_TLS=$scratch/tls
 finish() {
     local status=$? left
     for left in "$scratch"/*/pid; do
@@ -29,6 +30,17 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
+mkdir "$VALKEY_TLS"
+# certificate <name> <argument of openssl ...>: makes a certificate and its key, by itself that of an authority.
+certificate() {
+    local name=$1
+    shift
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "/CN=$name" "$@" \
+        -keyout "$VALKEY_TLS/$name.key" -out "$VALKEY_TLS/$name.pem" 2>"$scratch/report" || { cat "$scratch/report" >&2; fail "openssl makes no certificate"; }
+}
+certificate authority
+certificate other
+certificate server -CA "$VALKEY_TLS/authority.pem" -CAkey "$VALKEY_TLS/authority.key" -addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE
 for server in "${servers[@]}"; do
     # The soak runs on the last one, unless it is asked for.
     skip=()

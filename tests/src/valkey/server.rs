@@ -85,6 +85,27 @@ impl Server {
         Ok(server)
     }
 
+    /// As [`start`](Self::start), with TLS on a second port, which is returned. The folder has the certificate `server.pem` and its key.
+    ///
+    /// # Errors
+    ///
+    /// If it does not reply after half a minute.
+    pub fn start_with_tls(certificates: &Path) -> Result<(Self, u16), BoxError> {
+        let port = unused_port()?;
+        let file = |name| certificates.join(name).display().to_string();
+        let server = Self::start(&[
+            "--tls-port",
+            &port.to_string(),
+            "--tls-cert-file",
+            &file("server.pem"),
+            "--tls-key-file",
+            &file("server.key"),
+            "--tls-auth-clients",
+            "no",
+        ])?;
+        Ok((server, port))
+    }
+
     /// As [`start`](Self::start), without the wait for its first reply.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ mod frozen;
 mod harness;
 mod server;
 mod soak;
+mod tls;
 mod wire;
 
 use std::sync::Arc;

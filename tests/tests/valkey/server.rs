@@ -10,13 +10,15 @@ use idempotency_valkey::ValkeyStore;
 use super::store;
 
 /// The variable with the URL of the records.
-const URL: &str = "VALKEY_URL";
+pub(super) const URL: &str = "VALKEY_URL";
 
 /// Serves, if the test has started this process.
 pub(super) fn serve() {
     let Ok(url) = std::env::var(URL) else { return };
     process::serve(2, async move {
-        server::serve(backend(ValkeyStore::builder(url).build()?)).await
+        let backend = backend(ValkeyStore::builder(url).build()?);
+        backend.warm_up().await?;
+        server::serve(backend).await
     });
 }
 
