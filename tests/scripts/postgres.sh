@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the tests of the store on PostgreSQL against real servers, which it installs into .tools/ of the checkout and starts on free ports of
-# the loopback interface: PostgreSQL 15 and 18, each also behind PgBouncer. Some tests start and kill a server of their own.
+# Runs the tests of the store on PostgreSQL and of examples/transfer against real servers, which it installs into .tools/ of the checkout
+# and starts on free ports of the loopback interface: PostgreSQL 15 and 18, each also behind PgBouncer. Some tests start and kill a server
+# of their own.
 #   tests/scripts/postgres.sh              all tests on each server
 #   tests/scripts/postgres.sh conformance  the tests with this in their name
 set -euo pipefail
@@ -10,7 +11,8 @@ fail() { echo "postgres.sh: $*" >&2; exit 1; }
 
 source tests/scripts/postgres-servers.sh
 # Compiled first, so that a compile error shows once. With the features of all tests of the workspace, which CI has compiled.
-cargo test --workspace --features idempotency-tests/servers --test postgres --no-run
+tests=(--workspace --features idempotency-tests/servers,transfer/__servers --test postgres --test transfers)
+cargo test "${tests[@]}" --no-run
 
 unpack_servers
 
@@ -39,7 +41,7 @@ for bin in "${servers[@]}"; do
     pooler statement "$statements"
     POSTGRES_BIN=$bin POSTGRES_AS=${as[*]} POSTGRES_RUN=$scratch/run POSTGRES_SERVER=127.0.0.1:$server_port \
         POSTGRES_POOLER=127.0.0.1:$transactions POSTGRES_STATEMENT_POOLER=127.0.0.1:$statements \
-        cargo test --workspace --features idempotency-tests/servers --test postgres -- "$@" 2>&1 | tee "$scratch/report"
-    if grep -q ' 0 passed' "$scratch/report"; then fail "no test has \"$*\" in its name"; fi
+        cargo test "${tests[@]}" -- "$@" 2>&1 | tee "$scratch/report"
+    if ! grep -qE ' [1-9][0-9]* passed' "$scratch/report"; then fail "no test has \"$*\" in its name"; fi
     rm -rf "$scratch/run/template"
 done

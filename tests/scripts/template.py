@@ -15,8 +15,8 @@ import tomllib
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# The demo starts the other examples. Neither it nor the server is a function.
-NO_FUNCTION = {"demo", "server"}
+# The demo starts the other examples. Neither it nor a server is a function.
+NO_FUNCTION = {"demo", "server", "transfer"}
 # An HTTP API waits for a function this long, in seconds.
 HTTP_API_WAITS = 30
 # A queue's visibility timeout is at least this many times the function's timeout, by AWS's advice.
