@@ -36,12 +36,15 @@ for bin in "${servers[@]}"; do
     sed -i "1i host all +secret 127.0.0.1/32 scram-sha-256" "$run/pg_hba.conf"
     cp -a "$run" "$scratch/run/template"
     start_server "$bin" "$run" "$server_port" || fail "$version does not start"
+    # The soak runs on the last one, unless it is asked for.
+    skip=()
+    if (($# == 0)) && [[ $bin != "${servers[-1]}" ]]; then skip=(--skip soak::); fi
     transactions=$(free_port) statements=$(free_port)
     pooler transaction "$transactions"
     pooler statement "$statements"
     POSTGRES_BIN=$bin POSTGRES_AS=${as[*]} POSTGRES_RUN=$scratch/run POSTGRES_SERVER=127.0.0.1:$server_port \
         POSTGRES_POOLER=127.0.0.1:$transactions POSTGRES_STATEMENT_POOLER=127.0.0.1:$statements \
-        cargo test "${tests[@]}" -- "$@" 2>&1 | tee "$scratch/report"
+        cargo test "${tests[@]}" -- "${skip[@]}" "$@" 2>&1 | tee "$scratch/report"
     if ! grep -qE ' [1-9][0-9]* passed' "$scratch/report"; then fail "no test has \"$*\" in its name"; fi
     rm -rf "$scratch/run/template"
 done

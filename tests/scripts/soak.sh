@@ -11,14 +11,15 @@
 #   SOAK_EXPLAIN  if set, prints the requests of each delivery that ended in an error of the store
 #   SOAK_OURS     if set, Python is neither run nor installed, as with the next two
 #   SOAK_HOST     `server`: our function is an HTTP server that renews its leases, instead of one on Lambda
-#   SOAK_STORE    `valkey`: it has a server of Valkey, which is restarted, frozen and cut off, instead of DynamoDB
+#   SOAK_STORE    `valkey` or `postgres`: it has such a server, which is restarted, frozen and cut off, instead of DynamoDB
 #   SOAK_DELIVERIES  the least number of deliveries: more turns are made until there were so many
+#   SOAK_TRANSFERS   the same of transfers of money, which the handler makes in PostgreSQL if this is set
 #
 # Variables that begin with IDEMPOTENCY_ are settings of our function, such as IDEMPOTENCY_ON_IN_PROGRESS=wait.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # Python has no server.
-if [[ -z ${SOAK_OURS:-} && ${SOAK_STORE:-} != valkey && ${SOAK_HOST:-} != server ]]; then
+if [[ -z ${SOAK_OURS:-} && -z ${SOAK_STORE:-} && ${SOAK_HOST:-} != server ]]; then
     source tests/scripts/python.sh
 else
     unset PYTHON
@@ -27,6 +28,12 @@ if [[ ${SOAK_STORE:-} == valkey ]]; then
     source tests/scripts/valkey-servers.sh
     export VALKEY_SERVER=${servers[-1]}
 fi
+if [[ ${SOAK_STORE:-} == postgres ]]; then
+    source tests/scripts/postgres-servers.sh
+    unpack_servers
+    export POSTGRES_BIN=${servers[-1]} POSTGRES_AS=${as[*]} POSTGRES_RUN=$scratch/run
+    init_server "$POSTGRES_BIN" "$scratch/run/template" 'fsync = off'
+fi
 # With the features of all tests of the workspace, which CI has compiled.
 cargo build --quiet --workspace --features idempotency-tests/servers --example soak
-exec target/debug/examples/soak
+target/debug/examples/soak

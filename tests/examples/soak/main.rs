@@ -39,16 +39,22 @@ async fn soak() -> Result<bool, BoxError> {
     let overruns: u64 = number("SOAK_OVERRUNS", 8)?;
     let wanted: usize = number("SOAK_DELIVERIES", 0)?.try_into()?;
     let is = |variable: &str, value: &str| std::env::var(variable).is_ok_and(|it| it == value);
-    let store = match is("SOAK_STORE", "valkey") {
-        true => SoakStore::Valkey,
-        false => SoakStore::DynamoDb,
+    let transfers: usize = number("SOAK_TRANSFERS", 0)?.try_into()?;
+    let store = match std::env::var("SOAK_STORE").as_deref() {
+        Ok("valkey") => SoakStore::Valkey,
+        Ok("postgres") => SoakStore::Postgres {
+            transfers: transfers > 0,
+        },
+        _ => SoakStore::DynamoDb,
     };
-    let server = is("SOAK_HOST", "server") || store == SoakStore::Valkey;
+    let server = is("SOAK_HOST", "server") || store != SoakStore::DynamoDb;
     let sides = sides(server)?;
     let mut reports: Vec<Report> = vec![Report::default(); sides.len()];
     let mut held = true;
     for round in seed.. {
-        if round >= seed + rounds && reports[0].deliveries >= wanted {
+        let ours = &reports[0];
+        let enough = ours.deliveries >= wanted && ours.transfers >= transfers;
+        if round >= seed + rounds && enough {
             break;
         }
         for (side, report) in sides.iter().zip(&mut reports) {

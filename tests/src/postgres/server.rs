@@ -13,6 +13,8 @@ use idempotency_postgres::sqlx::postgres::PgConnection;
 use idempotency_postgres::sqlx::{self, AssertSqlSafe, Connection};
 use idempotency_postgres::{MIGRATION, PostgresStore};
 
+use crate::valkey::Frozen;
+
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// Returns what the script says in a variable.
@@ -118,6 +120,18 @@ impl Server {
 
     /// Starts the server again, and waits until it accepts connections.
     pub fn restart(&mut self, settings: &[&str]) {
+        self.spawn(settings);
+        for _ in 0..1_000 {
+            if self.is_ready().unwrap_or(false) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("the server does not start");
+    }
+
+    /// Starts the server again, without a wait.
+    pub fn spawn(&mut self, settings: &[&str]) {
         let program = PathBuf::from(told("POSTGRES_BIN")).join("postgres");
         let mut start = command(program.to_str().unwrap());
         start
@@ -128,20 +142,22 @@ impl Server {
         settings.iter().for_each(|setting| {
             start.arg("-c").arg(setting);
         });
-        self.process = Some(
-            start
-                .stderr(Stdio::null())
-                .stdout(Stdio::null())
-                .spawn()
-                .unwrap(),
-        );
-        for _ in 0..1_000 {
-            if self.is_ready().unwrap_or(false) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        panic!("the server does not start");
+        let start = start.stderr(Stdio::null()).stdout(Stdio::null()).spawn();
+        self.process = Some(start.unwrap());
+    }
+
+    /// Stops its processes until the value is dropped: its connections stay, and get no reply.
+    pub fn freeze(&self) -> Vec<Frozen> {
+        let Some(first) = self.process.as_ref().map(Child::id) else {
+            return Vec::new();
+        };
+        let mut frozen = vec![Frozen::new(first)];
+        // The first one starts a process for each connection.
+        let others = std::fs::read_to_string(format!("/proc/{first}/task/{first}/children"));
+        let others = others.unwrap_or_default();
+        let others = others.split_whitespace().filter_map(|it| it.parse().ok());
+        frozen.extend(others.map(Frozen::new));
+        frozen
     }
 
     /// Returns true if the server accepts connections.

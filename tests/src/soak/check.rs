@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use idempotency_core::time::EpochMillis;
 use idempotency_testkit::history::{
-    self, Basis, Bond, Broken, CallNumber, Given, HistoryEvent, Promise, Promises, Refused, Terms,
-    What,
+    self, Basis, Bond, Broken, CallNumber, Given, HistoryEvent, Promise, Promises, Refused,
+    Reported, Terms, What,
 };
 use serde_json::Value;
 
@@ -44,6 +44,11 @@ fn broken(played: &Played, promises: Promises) -> Vec<(String, Broken)> {
     for write in &played.writes {
         writes.entry(&write.id).or_default().push(write);
     }
+    for transfer in &played.transfers {
+        if let Some(key) = keys.get_mut(&transfer.key) {
+            key.transfers.push(&transfer.run);
+        }
+    }
     let broken = keys.into_iter().flat_map(|(name, mut key)| {
         let said = key.runs.iter().find_map(|run| run.id.clone());
         let id = said.unwrap_or_else(|| id(name));
@@ -62,12 +67,14 @@ struct Key<'a> {
     runs: Vec<&'a RunStart>,
     /// The writes that were applied.
     writes: Vec<&'a Applied>,
+    /// The runs whose transfers were applied.
+    transfers: Vec<&'a str>,
     is_stuck: bool,
 }
 
 impl Key<'_> {
     /// Returns the events. A call is a delivery. No order is known in which processes and database did all of it, so the events stand
-    /// in one that breaks no promise by itself: calls, completions, runs, responses.
+    /// in one that breaks no promise by itself: calls, runs, completions, responses.
     fn events(&self) -> Vec<HistoryEvent> {
         let mut numbers = Numbers(BTreeMap::new());
         let mut events = Vec::new();
@@ -83,19 +90,6 @@ impl Key<'_> {
             let by = numbers.of(&run.request_id);
             numbers.0.insert(run.run.clone(), by);
         }
-        let responses = self.writes.iter().flat_map(|it| &it.responses);
-        let mut stored: Vec<_> = responses.filter_map(|it| run_of(it)).collect();
-        stored.sort();
-        stored.dedup();
-        for run in stored {
-            let completed = What::Completed {
-                expires: None,
-                staged: false,
-                // Claims are not in the history.
-                restores: true,
-            };
-            see(numbers.of(&run), 0, completed);
-        }
         for (run, lease_end_us) in self.runs.iter().zip(self.leases()) {
             let basis = lease_end_us.map_or(Basis::Nothing, |end| Basis::Claim(millis(end)));
             let first = false;
@@ -105,10 +99,34 @@ impl Key<'_> {
                 What::RunBegan { basis, first },
             );
         }
+        let responses = self.writes.iter().flat_map(|it| &it.responses);
+        let mut stored: Vec<_> = responses.filter_map(|it| made(it)).collect();
+        stored.sort();
+        stored.dedup();
+        let mut transfers = self.transfers.clone();
+        for (run, moves) in stored {
+            let by = numbers.of(&run);
+            let transfer = transfers.iter().position(|it| *it == run);
+            if moves {
+                see(by, 0, What::RunReported(Reported::Staged));
+                transfer.map(|it| transfers.remove(it));
+            }
+            let completed = What::Completed {
+                expires: None,
+                staged: moves && transfer.is_some(),
+                // Claims are not in the history.
+                restores: true,
+            };
+            see(by, 0, completed);
+        }
+        // Those without a response that says so.
+        for run in transfers {
+            see(numbers.of(run), 0, What::StagedAlone);
+        }
         for delivery in &self.deliveries {
             if let DeliveryResult::Response(response) = &delivery.ended {
                 // Text that is not a response of the function counts as a different response.
-                let run = run_of(response).unwrap_or_else(|| response.clone());
+                let run = made(response).map_or_else(|| response.clone(), |(run, _)| run);
                 let given = Given {
                     of: numbers.of(&run),
                     bond: Bond::Stored,
@@ -173,13 +191,14 @@ fn millis(micros: u64) -> EpochMillis {
     EpochMillis::new(i64::try_from(micros / 1_000).unwrap_or(i64::MAX))
 }
 
-/// Returns the `run` of a response. An HTTP response is stored with its response as the body.
-fn run_of(response: &str) -> Option<String> {
+/// Returns the run that made a response, with true if it moved money. An HTTP response is stored with its response as the body.
+fn made(response: &str) -> Option<(String, bool)> {
     let mut response: Value = serde_json::from_str(response).ok()?;
     if let Some(body) = response.get("body").and_then(Value::as_str) {
         response = serde_json::from_str(body).ok()?;
     }
-    Some(response.get("run")?.as_str()?.to_owned())
+    let moves = response["moves"].as_bool().unwrap_or(false);
+    Some((response.get("run")?.as_str()?.to_owned(), moves))
 }
 
 /// Returns the record id of a key.

@@ -1,18 +1,21 @@
-//! The store under the soak: a table in the embedded DynamoDB, or a server of Valkey behind a proxy.
+//! The store under the soak: a table in the embedded DynamoDB, or a server of Valkey or PostgreSQL behind a proxy.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use idempotency_lambda::BoxError;
+use idempotency_postgres::MIGRATION;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Request, TableSpec};
 
+use super::bank::{self, TABLES, Transfer};
 use super::faults::{Chance, Faults};
-use super::function::{VALKEY, micros};
+use super::function::{POSTGRES, TRANSFERS, VALKEY, micros};
 use super::lock;
 use super::server::LEASE;
 use crate::Proxy;
-use crate::valkey::Server;
+use crate::postgres;
+use crate::valkey::{self, Frozen};
 
 /// The field with the version of the format, which each write to Valkey has.
 const FORMAT: &str = "v";
@@ -24,7 +27,15 @@ pub enum SoakStore {
     DynamoDb,
     /// A server of Valkey or Redis, whose program a variable names. The function is then an HTTP server.
     Valkey,
+    /// A server of PostgreSQL, of which variables say how it starts. The function is then an HTTP server.
+    Postgres {
+        /// True if the handler moves money in the transaction of its response.
+        transfers: bool,
+    },
 }
+
+/// The settings of PostgreSQL: transfers that wait for each other are found soon.
+const SETTINGS: &[&str] = &["deadlock_timeout=20ms"];
 
 /// A write that was applied.
 #[derive(Debug, Default)]
@@ -48,7 +59,66 @@ pub(super) struct Claim {
 
 pub(super) enum Database {
     DynamoDb(EmbeddedDynamoDb),
-    Valkey { server: Mutex<Server>, proxy: Proxy },
+    Valkey {
+        server: Mutex<valkey::Server>,
+        proxy: Proxy,
+    },
+    Postgres {
+        server: Mutex<postgres::Server>,
+        /// The name of the database.
+        database: String,
+        proxy: Proxy,
+        transfers: bool,
+    },
+}
+
+/// A server that is killed and frozen.
+trait Troubled: Send {
+    fn kill(&mut self) -> Result<(), BoxError>;
+    fn spawn_again(&mut self) -> Result<(), BoxError>;
+    /// Kills it, starts it again, and waits until it accepts requests.
+    fn restart(&mut self) -> Result<(), BoxError>;
+    fn freeze(&self) -> Vec<Frozen>;
+}
+
+impl Troubled for valkey::Server {
+    fn kill(&mut self) -> Result<(), BoxError> {
+        self.kill()
+    }
+
+    fn spawn_again(&mut self) -> Result<(), BoxError> {
+        self.spawn_again(&[])
+    }
+
+    fn restart(&mut self) -> Result<(), BoxError> {
+        self.restart()
+    }
+
+    fn freeze(&self) -> Vec<Frozen> {
+        vec![self.freeze()]
+    }
+}
+
+impl Troubled for postgres::Server {
+    fn kill(&mut self) -> Result<(), BoxError> {
+        self.kill();
+        Ok(())
+    }
+
+    fn spawn_again(&mut self) -> Result<(), BoxError> {
+        self.spawn(SETTINGS);
+        Ok(())
+    }
+
+    fn restart(&mut self) -> Result<(), BoxError> {
+        self.kill();
+        self.restart(SETTINGS);
+        Ok(())
+    }
+
+    fn freeze(&self) -> Vec<Frozen> {
+        self.freeze()
+    }
 }
 
 impl Database {
@@ -60,10 +130,23 @@ impl Database {
                 Ok(Self::DynamoDb(database))
             }
             SoakStore::Valkey => {
-                let server = Server::start(&[])?;
+                let server = valkey::Server::start(&[])?;
                 let proxy = Proxy::start(server.address()).await?;
                 let server = Mutex::new(server);
                 Ok(Self::Valkey { server, proxy })
+            }
+            SoakStore::Postgres { transfers } => {
+                let server = postgres::Server::start(SETTINGS);
+                let database = postgres::empty_database(server.address()).await;
+                let url = postgres::url(server.address(), "postgres", &database);
+                postgres::execute(&url, MIGRATION).await;
+                postgres::execute(&url, TABLES).await;
+                Ok(Self::Postgres {
+                    database,
+                    proxy: Proxy::before_postgres(server.address()).await?,
+                    server: Mutex::new(server),
+                    transfers,
+                })
             }
         }
     }
@@ -73,6 +156,19 @@ impl Database {
         let mut variables = match self {
             Self::DynamoDb(database) => database.environment(),
             Self::Valkey { proxy, .. } => vec![(VALKEY.to_owned(), proxy.url())],
+            Self::Postgres {
+                database,
+                proxy,
+                transfers,
+                ..
+            } => {
+                let url = postgres::url(proxy.address(), "postgres", database);
+                let moves = transfers.then(|| (TRANSFERS.to_owned(), "yes".to_owned()));
+                [(POSTGRES.to_owned(), url)]
+                    .into_iter()
+                    .chain(moves)
+                    .collect()
+            }
         };
         let others = [
             ("IDEMPOTENCY_TABLE", "idempotency"),
@@ -83,11 +179,22 @@ impl Database {
         variables
     }
 
+    /// Returns a server with the proxy before it.
+    fn server(&self) -> Option<(&Mutex<dyn Troubled>, &Proxy)> {
+        match self {
+            Self::DynamoDb(_) => None,
+            Self::Valkey { server, proxy } => Some((server, proxy)),
+            Self::Postgres { server, proxy, .. } => Some((server, proxy)),
+        }
+    }
+
     /// Starts to inject faults into `per_mille` of 1,000 requests.
     pub(super) fn strike(&self, faults: &Faults, seed: u64, per_mille: u64) {
         match self {
             Self::DynamoDb(database) => faults.strike(database, seed, per_mille),
-            Self::Valkey { proxy, .. } => faults.strike_wire(proxy, seed, per_mille),
+            Self::Valkey { proxy, .. } | Self::Postgres { proxy, .. } => {
+                faults.strike_wire(proxy, seed, per_mille);
+            }
         }
     }
 
@@ -95,12 +202,10 @@ impl Database {
     pub(super) fn calm(&self) -> Result<(), BoxError> {
         match self {
             Self::DynamoDb(database) => database.clear_faults(),
-            Self::Valkey { server, proxy } => {
-                proxy.calm();
-                lock(server).restart()?;
-            }
+            Self::Valkey { proxy, .. } | Self::Postgres { proxy, .. } => proxy.calm(),
         }
-        Ok(())
+        let server = self.server();
+        server.map_or(Ok(()), |(server, _)| lock(server).restart())
     }
 
     /// Kills the server and starts it again, freezes it, or closes all its connections, at random moments until the task is aborted.
@@ -110,7 +215,7 @@ impl Database {
         seed: u64,
         troubles: &Faults,
     ) -> Result<(), BoxError> {
-        let Self::Valkey { server, proxy } = self else {
+        let Some((server, proxy)) = self.server() else {
             return Ok(());
         };
         let mut chance = Chance::of(seed, "server");
@@ -131,7 +236,7 @@ impl Database {
                     troubles.note("store killed and restarted");
                     lock(server).kill()?;
                     tokio::time::sleep(chance.spread(20, 1_000)).await;
-                    lock(server).spawn_again(&[])?;
+                    lock(server).spawn_again()?;
                 }
             }
         }
@@ -141,7 +246,7 @@ impl Database {
     pub(super) fn requests(&self) -> Vec<Request> {
         match self {
             Self::DynamoDb(database) => database.requests(),
-            Self::Valkey { .. } => Vec::new(),
+            Self::Valkey { .. } | Self::Postgres { .. } => Vec::new(),
         }
     }
 
@@ -149,12 +254,12 @@ impl Database {
     pub(super) fn received(&self) -> usize {
         match self {
             Self::DynamoDb(database) => database.requests().len(),
-            Self::Valkey { proxy, .. } => proxy.requests().len(),
+            Self::Valkey { proxy, .. } | Self::Postgres { proxy, .. } => proxy.requests().len(),
         }
     }
 
     /// Returns the writes that were applied.
-    pub(super) fn writes(&self) -> Result<Vec<Applied>, BoxError> {
+    pub(super) async fn writes(&self) -> Result<Vec<Applied>, BoxError> {
         match self {
             Self::DynamoDb(database) => {
                 let requests = database.requests().into_iter();
@@ -165,8 +270,30 @@ impl Database {
                 let changes = lock(server).changes()?;
                 Ok(changes.iter().filter_map(|it| of_change(it)).collect())
             }
+            Self::Postgres {
+                server, database, ..
+            } => bank::writes(&url(server, database)).await,
         }
     }
+
+    /// Returns the transfers of money that were applied.
+    ///
+    /// # Errors
+    ///
+    /// If an account does not have what they left in it.
+    pub(super) async fn transfers(&self) -> Result<Vec<Transfer>, BoxError> {
+        match self {
+            Self::Postgres {
+                server, database, ..
+            } => bank::transfers(&url(server, database)).await,
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Returns the URL of a database without the proxy.
+fn url(server: &Mutex<postgres::Server>, database: &str) -> String {
+    postgres::url(lock(server).address(), "postgres", database)
 }
 
 /// Returns what a request to DynamoDB wrote.

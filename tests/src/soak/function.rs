@@ -12,8 +12,12 @@ use serde::{Deserialize, Serialize};
 pub const ROLE: &str = "SOAK_FUNCTION";
 /// The variable that makes the function an HTTP server.
 pub(super) const SERVER: &str = "SOAK_SERVER";
-/// The variable with the URL of the Valkey server. Without it the store is a table.
+/// The variable with the URL of the Valkey server. Without a URL the store is a table of DynamoDB.
 pub(super) const VALKEY: &str = "SOAK_VALKEY_URL";
+/// The variable with the URL of the PostgreSQL server.
+pub(super) const POSTGRES: &str = "SOAK_POSTGRES_URL";
+/// The variable that lets the handler move money in PostgreSQL.
+pub(super) const TRANSFERS: &str = "SOAK_TRANSFERS";
 /// The variable with the folder in which runs are recorded.
 pub(super) const FOLDER: &str = "SOAK_FOLDER";
 /// The variable with the factor by which this process is slower.
@@ -46,8 +50,11 @@ impl Event {
 /// The response. `run` differs for each run.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Response {
-    key: String,
-    run: String,
+    pub(super) key: String,
+    pub(super) run: String,
+    /// True if the run moved money.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) moves: Option<bool>,
 }
 
 /// A line that a process writes when a run starts.
@@ -117,7 +124,8 @@ pub(super) async fn work(
     if fails {
         return Err("declined".into());
     }
-    Ok(Response { key, run })
+    let moves = None;
+    Ok(Response { key, run, moves })
 }
 
 /// Appends a line in one write, so that a killed process leaves no partial line.

@@ -1,13 +1,14 @@
 //! The soak: real function processes on one table, while processes die and requests to the table go wrong.
 //!
 //! Clients deliver events to processes that run at different speeds. Processes are killed and frozen at random moments.
-//! One request in ten to DynamoDB is throttled, fails, is lost or is late (`faults`). A Valkey server dies, freezes and is cut off. The soak
-//! records what each caller received and which handlers ran, and [`check`] compares that with the promises. All choices follow from a
+//! One request in ten to DynamoDB is throttled, fails, is lost or is late (`faults`). A server of Valkey or PostgreSQL dies, freezes and is cut
+//! off. On PostgreSQL the handler can move money in the transaction of its response (`bank`). The soak records what each caller received and which handlers ran, and [`check`] compares that with the promises. All choices follow from a
 //! seed; the order in which real processes run does not.
 //!
 //! The function is written in Rust (`function`), or in Python with the library whose records we share
 //! (`tests/interop/soak.py`). The one in Rust is a function on Lambda, or a server that renews its leases (`server`).
 
+mod bank;
 mod check;
 mod client;
 mod database;
@@ -54,7 +55,7 @@ pub struct Plan {
     pub kill_every: Option<Duration>,
     /// The mean time between two pauses (SIGSTOP) of a process; `None` for no pauses.
     pub stop_every: Option<Duration>,
-    /// The mean time between two troubles of a Valkey server: a restart, a freeze, cut connections; `None` for none.
+    /// The mean time between two troubles of a server of Valkey or PostgreSQL: a restart, a freeze, cut connections; `None` for none.
     pub trouble_every: Option<Duration>,
     /// The store of the function.
     pub store: SoakStore,
@@ -87,6 +88,6 @@ impl Plan {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -30,6 +30,8 @@ pub struct Report {
     pub responses: usize,
     /// The number of keys whose callers received different responses.
     pub disagreements: usize,
+    /// The number of transfers of money that were applied.
+    pub transfers: usize,
     keys: usize,
     runs: usize,
     requests: usize,
@@ -77,6 +79,7 @@ impl Report {
         for trouble in &played.troubles {
             *self.troubles.entry(trouble.name).or_default() += 1;
         }
+        self.transfers += played.transfers();
         self.time += planned;
     }
 
@@ -143,6 +146,9 @@ impl fmt::Display for Report {
         )?;
         for (name, count) in &self.troubles {
             writeln!(f, "  {name}: {count} times")?;
+        }
+        if self.transfers > 0 {
+            writeln!(f, "  {} transfers, and the books are exact", self.transfers)?;
         }
         writeln!(
             f,

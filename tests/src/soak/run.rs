@@ -9,6 +9,7 @@ use idempotency_lambda::BoxError;
 use idempotency_testkit::dynamodb::Request;
 use tokio::task::JoinSet;
 
+use super::bank::Transfer;
 use super::client::{Delivery, DeliveryResult, Invoker};
 use super::database::{Applied, Database};
 use super::faults::{Faults, InjectedFault};
@@ -36,12 +37,19 @@ pub struct Played {
     /// The number of requests to the store.
     pub(super) received: usize,
     pub(super) writes: Vec<Applied>,
+    /// The transfers of money that were applied.
+    pub(super) transfers: Vec<Transfer>,
     pub(super) struck: Vec<InjectedFault>,
     /// What happened to processes and to the store besides these faults of requests.
     pub(super) troubles: Vec<InjectedFault>,
 }
 
 impl Played {
+    /// Returns the number of transfers of money that were applied.
+    pub fn transfers(&self) -> usize {
+        self.transfers.len()
+    }
+
     /// Returns the number of renewals that were applied.
     pub fn renewals(&self) -> usize {
         self.writes.iter().filter(|write| write.renews).count()
@@ -52,7 +60,7 @@ impl Played {
 ///
 /// # Errors
 ///
-/// If the processes or the database do not start.
+/// If the processes or the database do not start, or if an account does not have what the transfers left in it.
 pub async fn run(side: &Side, plan: &Plan) -> Result<Played, BoxError> {
     let database = Arc::new(Database::start(plan.store).await?);
     let processes = Processes::start(side, plan, &database).await?;
@@ -108,16 +116,18 @@ pub async fn run(side: &Side, plan: &Plan) -> Result<Played, BoxError> {
     let deliveries = std::mem::take(&mut *lock(&invoker.deliveries));
 
     let stuck = sweep(&invoker, &deliveries).await?;
+    let swept = std::mem::take(&mut *lock(&invoker.deliveries));
     Ok(Played {
         began_us,
         time,
         stuck,
-        swept: std::mem::take(&mut *lock(&invoker.deliveries)),
+        swept,
         deliveries,
         runs: runs(plan)?,
         requests: database.requests(),
         received: database.received(),
-        writes: database.writes()?,
+        writes: database.writes().await?,
+        transfers: database.transfers().await?,
         struck: faults.all(),
         troubles: troubles.all(),
     })

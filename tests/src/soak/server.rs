@@ -15,12 +15,14 @@ use hyper_util::rt::TokioIo;
 use idempotency_dynamodb::{DynamoDbStore, LeanClient};
 use idempotency_http::{Backend, Call, HttpOperation, backend};
 use idempotency_lambda::BoxError;
+use idempotency_postgres::PostgresStore;
 use idempotency_valkey::ValkeyStore;
 use tokio::net::{TcpListener, TcpStream};
 use tower::{Layer, ServiceExt, service_fn};
 
+use super::bank::transfer;
 use super::client::DeliveryResult;
-use super::function::{Event, KEY_PREFIX, VALKEY, work};
+use super::function::{Event, KEY_PREFIX, POSTGRES, TRANSFERS, VALKEY, work};
 use super::lock;
 
 /// How long a claim lasts without a renewal: the shortest lease that is renewed.
@@ -70,6 +72,11 @@ async fn host() -> Result<Backend, BoxError> {
     if let Ok(url) = std::env::var(VALKEY) {
         return Ok(backend(ValkeyStore::builder(url).build()?));
     }
+    if let Ok(url) = std::env::var(POSTGRES) {
+        // For transactions that stay open, and for the renewals beside them.
+        let store = PostgresStore::builder().url(url).connections(24);
+        return Ok(backend(store.build()?));
+    }
     let client = LeanClient::from_env().await?;
     let store = DynamoDbStore::builder().lean_client(client);
     Ok(backend(store.table("idempotency").build()?))
@@ -89,9 +96,14 @@ async fn handle(request: Request<Full<Bytes>>) -> Result<String, BoxError> {
     let (parts, body) = request.into_parts();
     let delivery = parts.headers.get(DELIVERY).ok_or("no delivery")?;
     let call = parts.extensions.get::<Call>().ok_or("no call")?;
-    let id = call.key().ok_or("no key")?.as_str().to_owned();
+    let id = call.key().map(|id| id.as_str().to_owned());
     let event: Event = serde_json::from_slice(&body.collect().await?.to_bytes())?;
-    let response = work(event, delivery.to_str()?.to_owned(), Some(id)).await?;
+    let delivery = delivery.to_str()?.to_owned();
+    let response = if std::env::var_os(TRANSFERS).is_some() {
+        transfer(call, event, delivery, id).await?
+    } else {
+        work(event, delivery, id).await?
+    };
     Ok(serde_json::to_string(&response)?)
 }
 
@@ -174,8 +186,11 @@ impl ServerProcess {
                 Ok(Ok((status, body))) => {
                     let problem: serde_json::Value =
                         serde_json::from_str(&body).unwrap_or_default();
-                    let reason = problem["type"].as_str().unwrap_or_default();
-                    let reason = reason.rsplit(['/', '#', ':']).next().unwrap_or_default();
+                    // The body is a problem, or the text of the handler's error.
+                    let reason = match problem["type"].as_str() {
+                        Some(name) => name.rsplit(['/', '#', ':']).next().unwrap_or_default(),
+                        None => body.get(..60).unwrap_or(&body),
+                    };
                     DeliveryResult::Error(format!("{} {reason}", status.as_u16()), body)
                 }
             },

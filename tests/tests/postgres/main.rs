@@ -6,5 +6,6 @@ mod crash;
 mod operator;
 mod pooler;
 mod requests;
+mod soak;
 mod start;
 mod transactions;
