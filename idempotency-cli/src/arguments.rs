@@ -130,6 +130,8 @@ pub(crate) enum Command {
     List(ListArguments),
     /// Delete the record under a key, so that the next call runs the handler again
     Evict(EvictArguments),
+    /// Delete expired rows of a table in PostgreSQL
+    Expire(ExpireArguments),
     /// Create or check the table, or print a template of it
     #[command(subcommand, after_long_help = help::TABLE)]
     Table(TableCommand),
@@ -155,12 +157,14 @@ pub(crate) enum Command {
 /// The commands on the table.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TableCommand {
-    /// Create the table: on demand, with TTL, encryption by KMS, deletion protection and point-in-time recovery
+    /// Create the table: on demand, with TTL, encryption by KMS, deletion protection and point-in-time recovery; in PostgreSQL, apply
+    /// the migration
     #[command(after_long_help = help::CREATE)]
     Create,
     /// Check that the table exists and is suitable for the functions; writes nothing
     Check(CheckArguments),
-    /// Print a template of the table, the functions' permissions and alarms, for SAM, CDK, Terraform or CloudFormation
+    /// Print a template of the table, the functions' permissions and alarms, for SAM, CDK, Terraform or CloudFormation; or the migration
+    /// for PostgreSQL
     Template(TemplateArguments),
 }
 
@@ -440,6 +444,18 @@ pub(crate) struct EvictArguments {
     /// Also evict a claim whose lease still runs, or that has none; a second run can then overlap with the first
     #[arg(long)]
     pub(crate) force: bool,
+}
+
+/// The arguments of `idempotency expire`.
+#[derive(Debug, Args)]
+#[command(after_long_help = help::EXPIRE)]
+pub(crate) struct ExpireArguments {
+    /// How many rows one statement deletes
+    #[arg(long, value_name = "ROWS", default_value = "1000", value_parser = value_parser!(u32).range(1..=100_000))]
+    pub(crate) pieces_of: u32,
+    /// Stop after this many rows [default: when no expired one is left]
+    #[arg(long, value_name = "ROWS", value_parser = value_parser!(u64).range(1..))]
+    pub(crate) at_most: Option<u64>,
 }
 
 #[cfg(test)]

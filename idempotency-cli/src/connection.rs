@@ -14,6 +14,7 @@ use idempotency_core::config::Variables;
 use idempotency_core::store::StoreScan;
 use idempotency_dynamodb::{DynamoDbStore, TableConfig, default_client};
 use idempotency_lambda::stores;
+use idempotency_postgres::PostgresStore;
 
 use crate::arguments::GlobalArguments;
 use crate::exit::{Exit, Failure};
@@ -23,11 +24,17 @@ use crate::terminal::visible;
 /// A store, and the operator who asks for its records.
 pub(crate) struct Connection {
     store: Arc<dyn StoreScan>,
-    /// The table, if the store is on DynamoDB.
-    table: Option<Table>,
+    pub(crate) database: Database,
     /// True if results are printed as JSON.
     pub(crate) json: bool,
     pub(crate) operator: Box<dyn Operator>,
+}
+
+/// What the store is on, for commands that need more than its records.
+pub(crate) enum Database {
+    DynamoDb(Box<Table>),
+    Postgres(Arc<PostgresStore>),
+    Other,
 }
 
 /// A table of DynamoDB, with a client of the SDK.
@@ -82,8 +89,9 @@ impl Sources {
     }
 }
 
-/// The name of the kind of store that has a table.
+/// The names of the kinds of stores that have a table.
 pub(crate) const DYNAMODB: &str = "dynamodb";
+const POSTGRES: &str = "postgres";
 
 impl Connection {
     pub(crate) async fn open(
@@ -102,11 +110,20 @@ impl Connection {
                                process can read them; add `--table NAME` for a table of DynamoDB";
                 Err(Failure::new(Exit::Usage, message))
             }
+            POSTGRES => {
+                let store = Arc::new(PostgresStore::from_variables(variables)?);
+                Ok(Self {
+                    store: store.clone(),
+                    database: Database::Postgres(store),
+                    json: global.json,
+                    operator,
+                })
+            }
             _ => {
                 let kind = stores::kind::<dyn StoreScan>(variables)?;
                 Ok(Self {
                     store: (kind.open)(variables).await?,
-                    table: None,
+                    database: Database::Other,
                     json: global.json,
                     operator,
                 })
@@ -126,13 +143,13 @@ impl Connection {
         let known = ["IDEMPOTENCY_STATIC_PK_VALUE", "AWS_LAMBDA_FUNCTION_NAME"];
         Ok(Self {
             store: store.clone(),
-            table: Some(Table {
+            database: Database::DynamoDb(Box::new(Table {
                 partition_known: known.iter().any(|name| variables.value(name).is_some()),
                 config,
                 client,
                 store,
                 sources: Sources::of(global, variables),
-            }),
+            })),
             json: global.json,
             operator,
         })
@@ -141,8 +158,10 @@ impl Connection {
     /// Returns the store, for commands on records. On a table with a sort key, the partition key contains the name of the
     /// function, which an operator's machine does not know. Without this check every record would appear to be missing.
     pub(crate) fn records(&self) -> Result<&dyn StoreScan, Failure> {
-        let table = self.table.as_ref();
-        if table.is_some_and(|it| it.config.sort_key.is_some() && !it.partition_known) {
+        if self
+            .table()
+            .is_some_and(|it| it.config.sort_key.is_some() && !it.partition_known)
+        {
             let message = "the table has a sort key, and the value of its partition key is not set: set \
                            IDEMPOTENCY_STATIC_PK_VALUE as the function has it, or AWS_LAMBDA_FUNCTION_NAME to the \
                            function's name";
@@ -153,23 +172,20 @@ impl Connection {
 
     /// Returns the table, if the store is on DynamoDB.
     pub(crate) fn table(&self) -> Option<&Table> {
-        self.table.as_ref()
+        match &self.database {
+            Database::DynamoDb(table) => Some(table),
+            Database::Postgres(_) | Database::Other => None,
+        }
     }
 
-    /// Returns the table, for commands on tables alone.
-    ///
-    /// # Errors
-    ///
-    /// If the store is of another kind.
-    pub(crate) fn only_table(&self) -> Result<&Table, Failure> {
-        self.table().ok_or_else(|| {
-            let store = self.name();
-            let message = format!(
-                "this command is about a table of DynamoDB, and IDEMPOTENCY_STORE names another kind of store, {store}: add \
-                 `--table NAME`, or set it to `{DYNAMODB}`"
-            );
-            Failure::new(Exit::Usage, message)
-        })
+    /// Returns the failure of a command on tables.
+    pub(crate) fn without_a_table(&self) -> Failure {
+        let store = self.name();
+        let message = format!(
+            "this command is about a table of DynamoDB or PostgreSQL, and IDEMPOTENCY_STORE names another kind of store, {store}: add \
+             `--table NAME`, or set it to `{DYNAMODB}` or `{POSTGRES}`"
+        );
+        Failure::new(Exit::Usage, message)
     }
 
     /// Returns the name of the store.
@@ -179,7 +195,7 @@ impl Connection {
 
     /// Returns the SDK's configuration, in the region of the table if there is one.
     pub(crate) async fn sdk_config(&self) -> SdkConfig {
-        match &self.table {
+        match self.table() {
             Some(table) => table.sdk_config().await,
             None => sdk_loader().load().await,
         }
@@ -187,9 +203,13 @@ impl Connection {
 
     /// Returns what the records are in and where that is, in lines.
     pub(crate) async fn place(&self) -> String {
-        match &self.table {
-            Some(table) => table.place().await,
-            None => line("store", &self.name()),
+        let store = line("store", &self.name());
+        match &self.database {
+            Database::DynamoDb(table) => table.place().await,
+            Database::Postgres(it) => {
+                store + &line("role", it.pool().connect_options().get_username())
+            }
+            Database::Other => store,
         }
     }
 }

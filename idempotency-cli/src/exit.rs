@@ -17,7 +17,7 @@ Exit codes:
      that it is not for, one that changed, or it was not confirmed
   5  the event has no key
   6  the function was invoked, and returned an error
-  130  `list` was interrupted";
+  130  `list` or `expire` was interrupted";
 
 /// The exit code of the command: [`HELP`] says what each means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,10 @@ mod tests {
             (Exit::Refused, "  4  not read"),
             (Exit::NoKey, "  5  the event has no key"),
             (Exit::FunctionError, "  6  the function was invoked"),
-            (Exit::Interrupted, "  130  `list` was interrupted"),
+            (
+                Exit::Interrupted,
+                "  130  `list` or `expire` was interrupted",
+            ),
         ] {
             assert!(line.starts_with(&format!("  {}  ", exit as u8)));
             assert!(HELP.contains(&format!("\n{line}")), "{line}");

@@ -90,6 +90,20 @@ Examples:
     settings!()
 );
 
+pub(crate) const EXPIRE: &str = "\
+Examples:
+  IDEMPOTENCY_STORE=postgres idempotency expire
+  idempotency expire --pieces-of 500 --at-most 100000
+
+Each piece is a transaction of its own, so it can be ended and run again at any time. A completed record is deleted an hour after its \
+end, every other one two weeks after; a held claim ends in ten years. Rows that a transaction holds stay. Run it each hour, by cron or \
+EventBridge Scheduler.
+
+DynamoDB deletes expired records by its TTL, and Valkey by itself.
+
+The server and the table come from the same environment variables as in the functions: IDEMPOTENCY_POSTGRES_URL, \
+IDEMPOTENCY_POSTGRES_TABLE, ...";
+
 pub(crate) const TABLE: &str = "\
 Examples:
   idempotency table create --table idempotency

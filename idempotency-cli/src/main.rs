@@ -1,4 +1,4 @@
-//! The command `idempotency`: prints the key of an event, shows, lists, resolves or evicts records, creates or checks the
+//! The command `idempotency`: prints the key of an event, shows, lists, resolves, evicts or expires records, creates or checks the
 //! table.
 //!
 //! The README says how to use it. The crate is a program and has no library.
@@ -10,6 +10,7 @@
 //! | `key` | `idempotency key`: one event, or one a line |
 //! | `record` | `idempotency get`, `list`, `replay`, `resolve` and `evict` |
 //! | `lambda` | invokes a function, for `replay` |
+//! | `expire` | `idempotency expire` |
 //! | `table` | `idempotency table create` and `check` |
 //! | `template` | `idempotency table template` |
 //! | `cost` | `idempotency cost` |
@@ -24,6 +25,7 @@ mod arguments;
 mod connection;
 mod cost;
 mod exit;
+mod expire;
 mod help;
 mod json;
 mod key;
@@ -104,13 +106,18 @@ fn run(
         Command::Resolve(it) => on_store(it, global, variables, record::resolve),
         Command::List(it) => on_store(it, global, variables, record::list),
         Command::Evict(it) => on_store(it, global, variables, record::evict),
+        Command::Expire(it) => on_store(it, global, variables, expire::expire),
         Command::Table(TableCommand::Create) => on_store(&(), global, variables, async |(), on| {
             table::create(on).await
         }),
         Command::Table(TableCommand::Check(it)) => on_store(it, global, variables, table::check),
-        Command::Table(TableCommand::Template(it)) => about_dynamodb(variables, |variables| {
-            template::print_template(it, global.table.clone(), variables)
-        }),
+        Command::Table(TableCommand::Template(it)) => {
+            let print = |variables| template::print_template(it, global.table.clone(), variables);
+            match it.is_migration() {
+                true => print(variables),
+                false => about_dynamodb(variables, print),
+            }
+        }
     }
 }
 

@@ -1,9 +1,17 @@
-//! The operator: the clock of the machine, and the terminal at which a question is answered.
+//! The operator: the clock of the machine, the terminal at which a question is answered, and Ctrl-C.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use idempotency_core::system::SystemClock;
 use idempotency_core::time::{Clock as _, EpochMillis};
+
+/// Waits for Ctrl-C.
+pub(crate) async fn interrupted() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        // This system has no such signal.
+        std::future::pending().await
+    }
+}
 
 /// The operator of this command. Tests have their own.
 pub(crate) trait Operator {

@@ -26,7 +26,7 @@ CROSS JOIN LATERAL (VALUES
     (4, 'commits', 'Rejected', current_setting('synchronous_commit') = 'off', 'safe before they are confirmed',
         format('`synchronous_commit` is off, so a crash can forget a claim: ALTER ROLE %s SET synchronous_commit = on', role)),
     (5, 'table', 'TableMissing', c.oid IS NULL, 'there is one',
-        'there is no table `{NAME}` in the search path: apply the migration of `idempotency-postgres`, or set IDEMPOTENCY_POSTGRES_TABLE'),
+        'there is no table `{NAME}` in the search path: apply the migration of `idempotency-postgres` (`idempotency table create`), or set IDEMPOTENCY_POSTGRES_TABLE'),
     (6, 'storage', 'WrongSchema', c.relkind NOT IN ('r', 'p') OR c.relpersistence <> 'p', 'a plain table',
         'it is a view, or unlogged or temporary, so a crash can empty it: create a plain table'),
     (7, 'columns', 'WrongSchema', missing IS NOT NULL, 'those of this version', format('there is no column %s: {OTHER_VERSION}', missing)),

@@ -282,7 +282,11 @@ impl Whom<'_> {
         let (kind, remedy) = match code {
             _ if message.contains(OTHER_STATEMENT) => (Kind::Rejected, POOLER.to_owned()),
             "26000" | "42P05" | "08P01" => (Kind::Rejected, POOLER.to_owned()),
-            "42P01" | "3F000" => (
+            "3F000" => (
+                Kind::TableMissing,
+                format!("create the schema of the table `{table}`, or set IDEMPOTENCY_POSTGRES_TABLE"),
+            ),
+            "42P01" => (
                 Kind::TableMissing,
                 format!("create the table `{table}` with the migration of `idempotency-postgres`, or set IDEMPOTENCY_POSTGRES_TABLE"),
             ),

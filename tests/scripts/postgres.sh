@@ -11,8 +11,9 @@ fail() { echo "postgres.sh: $*" >&2; exit 1; }
 
 source tests/scripts/postgres-servers.sh
 # Compiled first, so that a compile error shows once. With the features of all tests of the workspace, which CI has compiled.
-tests=(--workspace --features idempotency-tests/servers,transfer/__servers --test postgres --test transfers)
-cargo test "${tests[@]}" --no-run
+with=(--workspace --features idempotency-tests/servers,transfer/__servers,idempotency-cli/__servers)
+tests=("${with[@]}" --test postgres --test transfers)
+cargo test "${tests[@]}" --test cli --no-run
 
 unpack_servers
 
@@ -42,9 +43,12 @@ for bin in "${servers[@]}"; do
     transactions=$(free_port) statements=$(free_port)
     pooler transaction "$transactions"
     pooler statement "$statements"
-    POSTGRES_BIN=$bin POSTGRES_AS=${as[*]} POSTGRES_RUN=$scratch/run POSTGRES_SERVER=127.0.0.1:$server_port \
+    export POSTGRES_SERVER=127.0.0.1:$server_port
+    POSTGRES_BIN=$bin POSTGRES_AS=${as[*]} POSTGRES_RUN=$scratch/run \
         POSTGRES_POOLER=127.0.0.1:$transactions POSTGRES_STATEMENT_POOLER=127.0.0.1:$statements \
         cargo test "${tests[@]}" -- "${skip[@]}" "$@" 2>&1 | tee "$scratch/report"
     if ! grep -qE ' [1-9][0-9]* passed' "$scratch/report"; then fail "no test has \"$*\" in its name"; fi
+    # What the operator's command does with a table.
+    (($# > 0)) || cargo test "${with[@]}" --test cli -- postgres::
     rm -rf "$scratch/run/template"
 done

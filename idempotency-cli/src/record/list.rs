@@ -14,6 +14,7 @@ use crate::arguments::ListArguments;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::json::{self, Object, text};
+use crate::operator::interrupted;
 use crate::terminal::{Lines, Progress, visible, word};
 use crate::time;
 
@@ -102,12 +103,7 @@ async fn read_pages(
     connection: &Connection,
 ) -> Result<Exit, Failure> {
     let (begin, mut progress) = (Instant::now(), Progress::new());
-    let mut interrupt = pin!(async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            // This system has no such signal.
-            std::future::pending::<()>().await;
-        }
-    });
+    let mut interrupt = pin!(interrupted());
     loop {
         let so_far = || {
             let elapsed = Duration::from_secs(begin.elapsed().as_secs());

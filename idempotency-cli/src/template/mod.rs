@@ -13,6 +13,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use idempotency_core::config::Variables;
 use idempotency_dynamodb::TableConfig;
+use idempotency_postgres::PostgresStore;
 use serde_json::Value;
 
 use crate::exit::{Exit, Failure};
@@ -65,6 +66,8 @@ enum Format {
     Terraform,
     /// CloudFormation in JSON
     Json,
+    /// The migration of a table in PostgreSQL, without permissions and alarms
+    Sql,
 }
 
 /// A function, and the patterns of the ids of its records.
@@ -229,12 +232,45 @@ impl Description {
     }
 }
 
+impl TemplateArguments {
+    /// Returns true if the template is of a table in PostgreSQL.
+    pub(crate) fn is_migration(&self) -> bool {
+        matches!(self.format, Format::Sql)
+    }
+}
+
+fn print_migration(
+    arguments: &TemplateArguments,
+    table: Option<String>,
+    variables: Vec<(OsString, OsString)>,
+) -> Result<Exit, Failure> {
+    let options = [
+        table,
+        arguments.alarms.clone(),
+        arguments.kms_key.clone(),
+        arguments.functions.first().map(|it| it.name.clone()),
+    ];
+    if options.iter().any(Option::is_some) {
+        let message = "`--format sql` is about PostgreSQL: leave out --function, --alarms, --kms-key and --table, and name the table with \
+                       IDEMPOTENCY_POSTGRES_TABLE";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    print(&PostgresStore::migration(&variables.into_iter().collect())?)
+}
+
 /// Prints the template. `table` is the name of the table, if an option sets it.
 pub(crate) fn print_template(
     arguments: &TemplateArguments,
     table: Option<String>,
     mut variables: Vec<(OsString, OsString)>,
 ) -> Result<Exit, Failure> {
+    let template = match arguments.format {
+        Format::Sam => cloudformation::yaml,
+        Format::Json => cloudformation::json,
+        Format::Cdk => cdk_and_terraform::construct,
+        Format::Terraform => cdk_and_terraform::module,
+        Format::Sql => return print_migration(arguments, table, variables),
+    };
     let set = variables.iter().rfind(|(name, _)| name == TABLE);
     let set = set.map(|(_, table)| table.to_string_lossy().into_owned());
     // The other settings are read only if a table is set, so any name will do. The last value of a variable counts.
@@ -259,12 +295,10 @@ pub(crate) fn print_template(
     description
         .check(partition_known)
         .map_err(|message| Failure::new(Exit::Usage, message))?;
-    let text = match arguments.format {
-        Format::Sam => cloudformation::yaml(&description),
-        Format::Json => cloudformation::json(&description),
-        Format::Cdk => cdk_and_terraform::construct(&description),
-        Format::Terraform => cdk_and_terraform::module(&description),
-    };
+    print(&template(&description))
+}
+
+fn print(text: &str) -> Result<Exit, Failure> {
     let mut output = std::io::stdout().lock();
     let written = output.write_all(text.as_bytes());
     written
@@ -304,7 +338,7 @@ mod tests {
 
     #[test]
     fn an_operator_may_send_what_the_command_sends_and_the_guide_says_so() {
-        let table = include_str!("../table.rs").split_once("pub(crate) async fn create(");
+        let table = include_str!("../table/dynamodb.rs").split_once("pub(super) async fn create(");
         let command = [table.unwrap().0, include_str!("../connection.rs")];
         let sent = command.concat();
         let sent = sent.split("failed(\"").skip(1);

@@ -157,8 +157,10 @@ fn an_event_of_another_store_is_sent_only_to_an_endpoint_that_is_set() {
 async fn a_command_says_which_kinds_of_stores_it_is_about() {
     let file = file("other");
     for line in ["table check", "table create"] {
-        on_shelf(line, &file).fails(2, "is about a table of DynamoDB");
+        on_shelf(line, &file).fails(2, "is about a table of DynamoDB or PostgreSQL");
     }
+    on_shelf("expire", &file)
+        .fails(2, "DynamoDB (by its TTL, see `idempotency table check`) and Valkey delete expired records by themselves");
     for line in [
         "cost",
         "plan --rate 1/h --lifetime 1h",

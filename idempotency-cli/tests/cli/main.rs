@@ -7,6 +7,8 @@ mod jsonl;
 mod key;
 mod kinds;
 mod list;
+#[cfg(feature = "__servers")]
+mod postgres;
 mod records;
 mod resolve;
 mod snapshots;

@@ -15,7 +15,7 @@ const PAYLOAD: &str = "4242";
 /// Runs the lines of a file that begin with `$ `, and checks that the file has what they print. What goes to standard error stands
 /// after `! `, and an exit code other than 0 in brackets.
 #[track_caller]
-fn check(name: &str, command: impl Fn(&str) -> Command, hidden: &[(&str, &str)]) {
+pub(crate) fn check(name: &str, command: impl Fn(&str) -> Command, hidden: &[(&str, &str)]) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli");
     let path = format!("{folder}/snapshots/{name}.txt");
     let expected = std::fs::read_to_string(&path).unwrap();

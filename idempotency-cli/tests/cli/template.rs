@@ -50,6 +50,18 @@ fn the_template_of_the_examples_has_the_text_that_the_command_prints() {
     );
 }
 
+#[test]
+fn the_migration_is_the_file_of_the_crate() {
+    let file = file("idempotency-postgres/migrations/0001_idempotency.sql");
+    for store in ["dynamodb", "postgres"] {
+        let printed = template("sql", "", &[("IDEMPOTENCY_STORE", store)]).exits(0);
+        assert_eq!(
+            (printed.stdout, printed.stderr),
+            (file.clone(), String::new())
+        );
+    }
+}
+
 /// Makes the table of a template in JSON, as CloudFormation would.
 async fn deploy(database: &Table, template: &str, name: &str) {
     let template: Value = serde_json::from_str(template).unwrap();

@@ -1,9 +1,7 @@
-//! `idempotency table create` creates the table and switches TTL on. `idempotency table check` checks the table and reports all
-//! findings.
+//! A table of DynamoDB: it is created with TTL, and checked.
 
 use std::time::Duration;
 
-use anstyle::Style;
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, MultiRegionConsistency,
@@ -18,75 +16,14 @@ use idempotency_core::store::{
     Write,
 };
 
-use crate::arguments::CheckArguments;
-use crate::connection::{Connection, Table};
+use super::{Finding, Verdict, finding};
+use crate::connection::Table;
 use crate::exit::{Exit, Failure};
-use crate::json::{self, Object};
+use crate::json;
 use crate::template::{ACTIONS, WARM_UP_ID};
-use crate::terminal::{BAD, DOUBTFUL, GOOD, Lines, visible, warn};
+use crate::terminal::warn;
 
-/// The result of one check.
-struct Finding {
-    check: &'static str,
-    verdict: Verdict,
-    detail: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    Ok,
-    /// It works, but could be improved.
-    Note,
-    /// The check could not be completed.
-    Unknown,
-    Wrong,
-}
-
-impl Verdict {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Note => "note",
-            Self::Unknown => "unknown",
-            Self::Wrong => "wrong",
-        }
-    }
-
-    fn style(self) -> Style {
-        match self {
-            Self::Ok => GOOD,
-            Self::Note => Style::new(),
-            Self::Unknown => DOUBTFUL,
-            Self::Wrong => BAD,
-        }
-    }
-}
-
-fn finding(check: &'static str, verdict: Verdict, detail: impl Into<String>) -> Finding {
-    let detail = detail.into();
-    Finding {
-        check,
-        verdict,
-        detail,
-    }
-}
-
-pub(crate) async fn check(
-    arguments: &CheckArguments,
-    connection: &Connection,
-) -> Result<Exit, Failure> {
-    let on = connection.only_table()?;
-    let findings = findings(on, arguments.prefix.as_deref()).await?;
-    let wrong = findings
-        .iter()
-        .any(|finding| finding.verdict == Verdict::Wrong);
-    let table = &on.config.table;
-    let json = || to_json(table, &findings, wrong);
-    json::print(connection.json, json, to_text(table, &findings))?;
-    Ok(if wrong { Exit::Failed } else { Exit::Done })
-}
-
-async fn findings(on: &Table, prefix: Option<&str>) -> Result<Vec<Finding>, Failure> {
+pub(super) async fn findings(on: &Table, prefix: Option<&str>) -> Result<Vec<Finding>, Failure> {
     let table = &on.config.table;
     let mut findings = Vec::new();
     let mut is_strong = false;
@@ -372,38 +309,12 @@ fn allowed(
     }
 }
 
-fn to_json(table: &str, findings: &[Finding], wrong: bool) -> Object {
-    let finding = |finding: &Finding| {
-        let finding = json::object()
-            .text("check", finding.check)
-            .text("result", finding.verdict.name())
-            .text("detail", &finding.detail);
-        finding.into()
-    };
-    json::object()
-        .text("table", table)
-        .bool("ok", !wrong)
-        .array("findings", findings.iter().map(finding))
-}
-
-fn to_text(table: &str, findings: &[Finding]) -> Lines {
-    let head = Lines::from(format_args!("table `{table}`\n"));
-    findings.iter().fold(head, |lines, finding| {
-        let verdict = format!("{:<8}", finding.verdict.name());
-        let verdict = Lines::styled(finding.verdict.style(), &verdict);
-        let detail = visible(&finding.detail);
-        let rest = format_args!(" {:<20} {detail}\n", finding.check);
-        lines.with("  ").with(verdict).with(rest)
-    })
-}
-
 /// The pause between two checks of the new table. Usually it is active after some seconds.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The number of checks.
 const MAX_CHECKS: u32 = 300;
 
-pub(crate) async fn create(connection: &Connection) -> Result<Exit, Failure> {
-    let on = connection.only_table()?;
+pub(super) async fn create(on: &Table, as_json: bool) -> Result<(), Failure> {
     let (config, client) = (&on.config, &on.client);
     let names = &config.names;
     let mut request = client
@@ -483,8 +394,7 @@ pub(crate) async fn create(connection: &Connection) -> Result<Exit, Failure> {
     let text = format_args!(
         "created the table `{table}`: partition key `{key}`{sort_key}, on demand, TTL on `{ttl}`\n"
     );
-    json::print(connection.json, json, text)?;
-    Ok(Exit::Done)
+    json::print(as_json, json, text)
 }
 
 /// Waits until the table is active.
