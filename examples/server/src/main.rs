@@ -2,6 +2,7 @@
 //! otherwise in memory: then a second server does not know them.
 
 use std::net::SocketAddr;
+use std::process::ExitCode;
 
 use axum::BoxError;
 use idempotency_http::{MemoryStore, backend};
@@ -9,9 +10,20 @@ use idempotency_valkey::ValkeyStore;
 use tokio::net::TcpListener;
 
 #[tokio::main]
-async fn main() -> Result<(), BoxError> {
+async fn main() -> ExitCode {
     let logs = tracing_subscriber::fmt().with_ansi(false);
     logs.with_writer(std::io::stderr).init();
+    match start().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Starts the server, and serves until the process should end.
+async fn start() -> Result<(), BoxError> {
     let backend = match std::env::var("VALKEY_URL") {
         Ok(url) => backend(ValkeyStore::builder(url).build()?),
         Err(_) => backend(MemoryStore::new()),
