@@ -19,6 +19,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use tower::ServiceExt;
 
 use crate::process;
+use crate::valkey::Frozen;
 
 /// The length of the lease of a server with `renew`.
 const LEASE: Duration = Duration::from_secs(30);
@@ -177,6 +178,43 @@ impl ServerProcess {
             (StatusCode::CREATED, &paid)
         );
         assert!(is_replay(&next.pay("k-1").await?));
+        Ok(())
+    }
+
+    /// Stops the process in a payment until its lease has expired and another server has taken the payment.
+    ///
+    /// # Panics
+    ///
+    /// If its client does not get the response of the other server.
+    ///
+    /// # Errors
+    ///
+    /// If the test has a fault.
+    pub async fn stands_still_in_a_payment(
+        mut self,
+        records: Arc<dyn Store>,
+    ) -> Result<(), BoxError> {
+        let next = NextServer::start(records)?;
+        let mut keys = (1..).map(|number| format!("k-{number}"));
+        let (mut client, frozen, key) = loop {
+            let key = keys.next().unwrap_or_default();
+            let (client, _) = self.pay(&key, 1).await?;
+            let frozen = Frozen::new(self.process.id().ok_or("the process has ended")?);
+            // On a busy machine it was not stopped before its handler had ended.
+            if next.pay(&key).await?.status() == StatusCode::CONFLICT {
+                break (client, frozen, key);
+            }
+        };
+        next.clock.advance(LEASE * 3 / 2);
+        let paid = next.pay(&key).await?;
+        assert_eq!(paid.status(), StatusCode::CREATED);
+        assert!(!is_replay(&paid));
+        drop(frozen);
+        let mut received = String::new();
+        client.read_to_string(&mut received).await?;
+        assert!(received.starts_with("HTTP/1.1 201 Created"), "{received}");
+        assert!(received.contains("idempotent-replayed: true"), "{received}");
+        assert!(received.ends_with(paid.body()), "{received}");
         Ok(())
     }
 }

@@ -34,6 +34,13 @@ async fn after_a_kill_a_client_gets_a_response_within_one_and_a_half_leases() ->
 }
 
 #[tokio::test]
+async fn after_a_freeze_a_client_gets_the_response_of_the_server_that_took_over()
+-> Result<(), BoxError> {
+    let (_database, server, records) = start().await?;
+    server.stands_still_in_a_payment(records).await
+}
+
+#[tokio::test]
 async fn a_server_that_gets_a_sigterm_ends_each_request_also_without_its_client()
 -> Result<(), BoxError> {
     let (database, mut server, records) = start().await?;

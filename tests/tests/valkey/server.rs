@@ -29,3 +29,12 @@ async fn after_a_kill_a_client_gets_a_response_within_one_and_a_half_leases() ->
     let server = ServerProcess::start([(URL.to_owned(), records.url())]).await?;
     server.is_killed_in_a_payment(store(&records.url())).await
 }
+
+#[tokio::test]
+async fn after_a_freeze_a_client_gets_the_response_of_the_server_that_took_over()
+-> Result<(), BoxError> {
+    let records = Server::start(&[])?;
+    let server = ServerProcess::start([(URL.to_owned(), records.url())]).await?;
+    let records = store(&records.url());
+    server.stands_still_in_a_payment(records).await
+}
