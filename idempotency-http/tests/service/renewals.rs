@@ -4,7 +4,9 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
+use idempotency_core::protocol::Lease;
 use idempotency_core::random::{Random, RandomError};
+use idempotency_http::Reason;
 
 use crate::*;
 
@@ -106,5 +108,39 @@ fn a_client_gets_its_response_one_second_after_the_lease_of_a_killed_server_at_t
         // The claim lasts for a lease from its last renewal on, and `Retry-After` counts in seconds.
         assert_eq!(longest, lease + 999);
         assert!(longest * 2 <= lease * 3, "{longest} ms of {lease}");
+    }
+}
+
+#[test]
+fn the_guide_of_servers_has_the_times_and_names_of_the_code() {
+    let page = include_str!("../../../docs/guide/servers.md");
+    let lease = |operation: HttpOperation| operation.compiled().lease(None);
+    let Lease::Renewed { length, at_most } = lease(with(|it| it.renew(true))) else {
+        panic!("no lease is renewed")
+    };
+    let Lease::For(fixed) = lease(operation()) else {
+        panic!("a lease is renewed")
+    };
+    let (length, fixed) = (length.as_secs(), fixed.as_secs() / 60);
+    let mut said = vec![
+        format!("a key is free in {length} s"),
+        // As the test above shows.
+        format!("at most {} s after the kill", length + 1),
+        format!("409 for `lease`, {fixed} minutes by default"),
+        format!("`renew_at_most` ({} h)", at_most.as_secs() / 3_600),
+        // A third of the lease has passed before its renewal.
+        format!("ahead by {} s", length * 2 / 3),
+        format!("retries get {}", Reason::InProgress.status().as_u16()),
+        format!("new requests get {}", Reason::Unavailable.status().as_u16()),
+    ];
+    for reason in [Reason::NotConfirmed, Reason::Misconfigured] {
+        let (_, name) = reason.type_uri().rsplit_once(':').unwrap();
+        said.push(format!("{} `{name}`", reason.status().as_u16()));
+    }
+    let operation = operation();
+    let (host, _) = operation.compiled().key_prefix().split_once('.').unwrap();
+    said.push(format!("has `{host}` as the beginning of its key prefix"));
+    for said in said {
+        assert!(page.contains(&said), "{said}");
     }
 }

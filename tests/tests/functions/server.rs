@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use idempotency_dynamodb::{DynamoDbStore, LeanClient};
-use idempotency_http::backend;
+use idempotency_dynamodb::{DynamoDbStore, LeanClient, TableConfig};
+use idempotency_http::{MemoryStore, backend};
 use idempotency_lambda::BoxError;
+use idempotency_postgres::PostgresStore;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, TableSpec};
 use idempotency_tests::process::TABLE;
 use idempotency_tests::server::{self, NextServer, ServerProcess, is_replay};
+use idempotency_valkey::ValkeyStore;
 use tokio::io::AsyncReadExt;
 
 pub(crate) async fn serve() -> Result<(), BoxError> {
@@ -64,4 +66,42 @@ async fn a_server_that_gets_a_sigterm_ends_each_request_also_without_its_client(
         assert!(is_replay(&next.pay(key).await?), "{key}");
     }
     Ok(())
+}
+
+/// The code of a store as the page writes it, without blanks. It is compiled, and not run.
+macro_rules! code {
+    ($($code:tt)+) => {{
+        let _compiled = async || {
+            let _store = $($code)+;
+            Ok::<_, BoxError>(())
+        };
+        let mut code = stringify!($($code)+).to_owned();
+        code.retain(|letter| !letter.is_whitespace());
+        code
+    }};
+}
+
+#[test]
+fn the_guide_of_servers_builds_each_store_as_the_crates_do() {
+    let mut page = include_str!("../../../docs/guide/servers.md").to_owned();
+    page.retain(|letter| !letter.is_whitespace());
+    let url = "postgres://localhost/shop";
+    for code in [
+        code!(ValkeyStore::builder("rediss://cache.example.com:6379").build()?),
+        code!(PostgresStore::builder().url(url).connections(8).build()?),
+        code!(
+            DynamoDbStore::builder()
+                .table("idempotency")
+                .lean_client(LeanClient::from_env().await?)
+                .build()?
+        ),
+        code!(
+            TableConfig::from_variables(&std::env::vars().collect())?
+                .connect()
+                .await?
+        ),
+        code!(MemoryStore::new()),
+    ] {
+        assert!(page.contains(&code), "{code}");
+    }
 }
