@@ -22,8 +22,19 @@ async fn said(url: &str) -> [String; 2] {
             !text.contains("s3cr3t") && !text.contains("wr0ng"),
             "{text}"
         );
+        assert!(text.is_empty() || is_explained(text), "{text}");
     }
     [start, call]
+}
+
+/// Returns true if the guide's table of errors has words of this text.
+pub(super) fn is_explained(text: &str) -> bool {
+    let page = include_str!("../../../docs/guide/valkey.md");
+    let (_, rows) = page.split_once("| the error says | do |\n").unwrap();
+    let rows = rows.lines().take_while(|line| line.starts_with('|'));
+    let said = rows.filter_map(|row| row.split('|').nth(1));
+    let mut words = said.flat_map(|said| said.split('`').skip(1).step_by(2));
+    words.any(|words| text.contains(words))
 }
 
 /// Asserts that the start and a call have these texts. An empty one: the start finds nothing.
@@ -115,6 +126,37 @@ async fn a_server_that_loses_or_refuses_claims_is_refused() -> Result<(), BoxErr
     let full = Server::start(&["--maxmemory", "1"])?;
     let text = "the server is full: give it more memory (`maxmemory`)";
     assert_said(&full.url(), text, text).await;
+    Ok(())
+}
+
+/// As ElastiCache Serverless is, by its documentation: one server with all slots, no `CONFIG`, and a policy that cannot be set.
+#[tokio::test]
+async fn a_server_without_config_says_its_policy_too() -> Result<(), BoxError> {
+    let server = Server::start(&[
+        "--cluster-enabled",
+        "yes",
+        "--maxmemory-policy",
+        "volatile-lru",
+    ])?;
+    let slots: Vec<_> = (0..16_384).map(|slot| slot.to_string()).collect();
+    let all = ["CLUSTER", "ADDSLOTS"].into_iter();
+    let all: Vec<_> = all.chain(slots.iter().map(String::as_str)).collect();
+    assert_eq!(server.ask(&all).text(), "OK");
+    while !server
+        .ask(&["CLUSTER", "INFO"])
+        .text()
+        .contains("cluster_state:ok")
+    {
+        tokio::task::yield_now().await;
+    }
+    let words = "ACL SETUSER app on >s3cr3t ~* +@all -config -client -replicaof -script";
+    let words: Vec<_> = words.split(' ').collect();
+    assert_eq!(server.ask(&words).text(), "OK");
+    let url = server.url().replace("//", "//app:s3cr3t@");
+    let text = "has the `maxmemory-policy` `volatile-lru`";
+    assert_said(&url, text, text).await;
+    server.ask(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    assert_eq!(Calls::default().error(&store(&url), "1").await, "");
     Ok(())
 }
 

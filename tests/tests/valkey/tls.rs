@@ -9,6 +9,7 @@ use idempotency_tests::server::ServerProcess;
 use idempotency_tests::valkey::{Server, program};
 use tokio::process::Command;
 
+use super::bad_input::is_explained;
 use super::server::URL;
 
 /// The variable with the authorities that are trusted.
@@ -66,6 +67,7 @@ async fn tls_needs_an_authority_that_is_trusted_and_the_name_of_the_certificate(
     ] {
         let text = refusal(&url, trusted).await?;
         assert!(text.contains(said), "{url} with {trusted}: {text}");
+        assert!(is_explained(&text), "{text}");
     }
     assert_eq!(server.ask(&["DBSIZE"]).text(), "0");
 
