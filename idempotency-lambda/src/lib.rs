@@ -150,6 +150,7 @@ struct Attribute;
 /// The guide's examples, compiled with the tests. Some pages need a feature, which is on in a test of the workspace.
 #[cfg(doctest)]
 #[cfg_attr(feature = "batch", doc = include_str!("../../docs/guide/batches.md"))]
+#[cfg_attr(feature = "postgres", doc = include_str!("../../docs/guide/choose-a-store.md"))]
 #[cfg_attr(feature = "dynamodb", doc = include_str!("../../docs/guide/counters.md"))]
 #[doc = include_str!("../../docs/guide/effects.md")]
 #[doc = include_str!("../../docs/guide/functions.md")]

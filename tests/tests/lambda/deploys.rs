@@ -1,11 +1,13 @@
 //! Changes of a function between a call and its retry: the rows of `docs/guide/deploys.md`.
 
+use std::cell::Cell;
+use std::sync::Arc;
 use std::time::Duration;
 
 use idempotency_core::config::{HostVariables, Settings, Variables};
 use idempotency_core::operation::CompiledOperation;
 use idempotency_lambda::ErrorKind::{PayloadMismatch, ResponseTypeChanged, Unresolved};
-use idempotency_lambda::{HashAlgorithm, OnTimeout, Operation};
+use idempotency_lambda::{BoxError, Context, HashAlgorithm, MemoryStore, OnTimeout, Operation};
 use idempotency_tests::End::{Ran, Refused, Replayed};
 use idempotency_tests::{Harness, claim_of_another, keyed, operation, ours};
 use serde::de::DeserializeOwned;
@@ -224,5 +226,40 @@ async fn with_the_old_and_the_new_identity_together_no_retry_runs_again() {
     let first = both(&harness, [&old, &new]).await;
     for version in [&new, &old] {
         assert_eq!(harness.end(version, order_of(10)).await, Replayed(first));
+    }
+}
+
+#[tokio::test]
+async fn with_the_old_and_the_new_store_together_no_retry_runs_again() {
+    let runs = Cell::new(0);
+    let call = async |version: &Operation, inner: Option<&Operation>| {
+        let handler = async || {
+            runs.set(runs.get() + 1);
+            Ok::<_, BoxError>(runs.get())
+        };
+        let (order, context) = (order_of(10), Context::default());
+        let outcome = match inner {
+            Some(inner) => {
+                let inside =
+                    async || Ok(inner.run(&order, &context, handler).await?.into_response());
+                version.run(&order, &context, inside).await
+            }
+            None => version.run(&order, &context, handler).await,
+        };
+        outcome.unwrap().into_response()
+    };
+    // A record of the old version alone must have ended before the new one: "old, both, new" would run twice.
+    for way in ["old, both", "both, new", "both, old", "new, both, old"] {
+        // `with_backend`, and so a `Harness`, would replace both stores.
+        let [old, new] = [(), ()].map(|()| keyed(|it| it.store(Arc::new(MemoryStore::new()))));
+        runs.set(0);
+        for version in way.split(", ") {
+            let response = match version {
+                "old" => call(&old, None).await,
+                "new" => call(&new, None).await,
+                _ => call(&old, Some(&new)).await,
+            };
+            assert_eq!(response, 1, "{version} of {way}");
+        }
     }
 }
