@@ -12,6 +12,7 @@ use crate::address::Target;
 use crate::connection::Connector;
 use crate::key::KeyPrefix;
 use crate::nodes::Nodes;
+use crate::password::Password;
 use crate::send::Sender;
 use crate::start::Durability;
 use crate::store::{Settings, ValkeyStore};
@@ -33,7 +34,7 @@ pub struct ValkeyStoreBuilder {
     url: String,
     prefix: String,
     pub(crate) user: Option<String>,
-    pub(crate) password: Option<String>,
+    pub(crate) password: Option<Password>,
     durability: Durability,
     compress_above: Option<usize>,
     unencrypted_events: bool,
@@ -68,8 +69,8 @@ impl ValkeyStoreBuilder {
         self
     }
 
-    /// Sets the password, instead of that of the URL.
-    pub fn password(mut self, password: impl Into<String>) -> Self {
+    /// Sets the password, instead of that of the URL: a text, or a function that is called before each connection, for a token of IAM.
+    pub fn password(mut self, password: impl Into<Password>) -> Self {
         self.password = Some(password.into());
         self
     }
@@ -113,13 +114,9 @@ impl ValkeyStoreBuilder {
     /// If the URL or the prefix cannot be used.
     pub(crate) fn read(self) -> Result<(Target, Settings), ConfigurationError> {
         let mut target = Target::of(&self.url)?;
-        if let Some(user) = self.user {
-            target.login = target.login.set_username(user);
-        }
-        if let Some(password) = self.password {
-            target.login = target.login.set_password(password);
-        }
-        if target.login.username().is_some() && target.login.password().is_none() {
+        target.user = self.user.or(target.user);
+        target.password = self.password.or(target.password);
+        if target.user.is_some() && target.password.is_none() {
             return Err(ConfigurationError::new(
                 "the Valkey server needs a password, because a user is set: set IDEMPOTENCY_VALKEY_PASSWORD, or the password in the URL",
             ));

@@ -60,7 +60,7 @@ fn builder(url: &str, variables: &Variables) -> Result<ValkeyStoreBuilder, Confi
         builder = builder.prefix(prefix);
     }
     builder.user = variables.value(USER).map(str::to_owned);
-    builder.password = variables.value(PASSWORD).map(str::to_owned);
+    builder.password = variables.value(PASSWORD).map(Into::into);
     let remedy = "write `asynchronous` or `synchronous`";
     if variables.is_second_value(DURABILITY, ["asynchronous", "synchronous"], remedy)? {
         builder = builder.durability(Durability::Synchronous);

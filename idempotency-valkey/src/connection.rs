@@ -1,23 +1,25 @@
 //! One server: connects to it, and notices a connection that is dead before a request is sent over it.
+//!
+//! A connection is for one request at a time. One whose request was given up or failed is closed, and no later request can get its reply.
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 
 use idempotency_core::store::{StoreError, StoreErrorKind};
-use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisError, RedisResult, Value,
-};
 use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::task::JoinHandle;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::address::{Address, Target};
 use crate::failure::{Failure, Next};
+use crate::resp::{self, Value, command};
 
 /// How long a connection may take, with its login and the first reply. A start waits for 2 s.
 pub(crate) const CONNECT: Duration = Duration::from_millis(1_500);
@@ -28,8 +30,14 @@ pub(crate) const PING: Duration = Duration::from_secs(1);
 /// A connection that was not used for longer is tried first: Lambda may have frozen the process, or a device on the way may have forgotten it.
 pub(crate) const TRUSTED_FOR: Duration = Duration::from_secs(10);
 
-/// After so long without a reply, the task of a connection is given a turn before a send.
+/// After so long without a reply, the runtime is given a turn before a send, to see whether the server has closed the connection.
 const MOMENT: Duration = Duration::from_millis(50);
+
+/// The most connections to one server. Each is for one request at a time.
+const MOST: usize = 64;
+
+/// A connection that was not used for longer is closed when another one was used.
+const KEPT_FOR: Duration = Duration::from_secs(60);
 
 /// How connections are made: the login, and TLS if there is any.
 pub(crate) struct Connector {
@@ -37,36 +45,57 @@ pub(crate) struct Connector {
     pub(crate) tls: Option<TlsConnector>,
 }
 
-/// One server and the connection to it.
+/// One server and the connections to it.
 pub(crate) struct Server {
     pub(crate) address: Address,
     connector: Arc<Connector>,
-    state: Mutex<State>,
-    /// Held while a connection is made, so that concurrent requests make one.
-    connecting: tokio::sync::Mutex<()>,
+    /// Those that no request uses, the last one used last.
+    idle: Mutex<Vec<Connection>>,
+    places: Semaphore,
 }
 
-#[derive(Default)]
-struct State {
-    live: Option<Live>,
-    /// True if the last request had no reply: the connection may be dead.
-    suspect: bool,
-}
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-/// A connection that was made.
-struct Live {
-    connection: MultiplexedConnection,
-    /// Ends when the connection is closed.
-    driver: JoinHandle<()>,
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+struct Connection {
+    stream: Box<dyn Stream>,
     /// When the last reply came, on both clocks: one of them may stop while the process is frozen.
     replied: (Instant, SystemTime),
 }
 
-impl Live {
+impl Connection {
     /// Returns how long no reply came.
     fn rested(&self) -> Duration {
         let (instant, time) = self.replied;
         longer(instant.elapsed(), time.elapsed().ok())
+    }
+
+    /// Returns true if the server has closed it, or has sent what no request asked for.
+    async fn is_closed(&mut self) -> bool {
+        let mut byte = [0];
+        let mut byte = ReadBuf::new(&mut byte);
+        poll_fn(|context| {
+            let read = Pin::new(&mut self.stream).poll_read(context, &mut byte);
+            Poll::Ready(read.is_ready())
+        })
+        .await
+    }
+
+    /// Sends commands, and returns their replies.
+    async fn ask(&mut self, commands: &[u8], replies: usize) -> io::Result<Vec<Value>> {
+        self.stream.write_all(commands).await?;
+        self.stream.flush().await?;
+        let (mut values, mut input) = (Vec::with_capacity(replies), Vec::with_capacity(1024));
+        while values.len() < replies {
+            match resp::take(&mut input)? {
+                Some(value) => values.push(value),
+                None if self.stream.read_buf(&mut input).await? > 0 => {}
+                None => return Err(io::ErrorKind::UnexpectedEof.into()),
+            }
+        }
+        self.replied = (Instant::now(), SystemTime::now());
+        Ok(values)
     }
 }
 
@@ -80,192 +109,155 @@ impl Server {
         Self {
             address,
             connector,
-            state: Mutex::default(),
-            connecting: tokio::sync::Mutex::default(),
+            idle: Mutex::default(),
+            places: Semaphore::new(MOST),
         }
     }
 
-    /// Returns a connection that can be used, and makes one if there is none.
+    /// Returns a connection that can be used, and makes one if there is none. `limit` is how long the caller waits for its request.
     ///
     /// # Errors
     ///
     /// If none can be made. Nothing was sent.
-    pub(crate) async fn connect(&self) -> Result<Link<'_>, Failure> {
-        if let Some((connection, has_rested)) = self.usable() {
-            if !has_rested {
-                return Ok(self.link(connection));
+    pub(crate) async fn connect(&self, limit: Option<Duration>) -> Result<Link<'_>, Failure> {
+        // It is never closed.
+        let place = self.places.acquire().await.ok();
+        // So that a caller with little time has some left for another server.
+        let limit = limit.unwrap_or(Duration::MAX);
+        loop {
+            let last = self.idle().pop();
+            let Some(mut connection) = last else {
+                // Boxed, so that the future of every other request stays small.
+                let opened = Box::pin(self.connector.open(&self.address, limit / 2)).await?;
+                return Ok(Link::new(self, opened, place));
+            };
+            let rested = connection.rested();
+            if rested > MOMENT {
+                tokio::task::yield_now().await;
             }
-            // The task of the connection sees now whether the server has closed it.
-            tokio::task::yield_now().await;
-        }
-        if let Some((connection, _)) = self.usable() {
-            return Ok(self.link(connection));
-        }
-        // Boxed, so that the future of every other request stays small.
-        Box::pin(self.reconnect()).await
-    }
-
-    async fn reconnect(&self) -> Result<Link<'_>, Failure> {
-        let _one = self.connecting.lock().await;
-        if let Some((connection, _)) = self.usable() {
-            return Ok(self.link(connection));
-        }
-        if let Some(mut connection) = self.open() {
-            let ping = redis::cmd("PING");
-            let pinged = timeout(PING, connection.send_packed_command(&ping)).await;
-            if matches!(pinged, Ok(Ok(_))) {
-                self.has_replied();
-                return Ok(self.link(connection));
+            if connection.is_closed().await {
+                continue;
             }
-            // So the next request does not wait for it again.
-            self.disconnect();
+            // Until a reply comes, no other request waits for it.
+            let link = Link::new(self, connection, place);
+            if rested <= TRUSTED_FOR {
+                return Ok(link);
+            }
+            return Box::pin(self.tried(link, limit)).await;
         }
-        let made = timeout(CONNECT, self.connector.connect(&self.address)).await;
-        let (connection, driver) = match made {
-            Ok(made) => made?,
-            Err(_) => return Err(Failure::unsent_for_long(self.too_slow())),
+    }
+
+    /// Returns a connection that has rested, if a reply comes over it, and otherwise a new one.
+    async fn tried<'a>(&'a self, mut link: Link<'a>, limit: Duration) -> Result<Link<'a>, Failure> {
+        let ping = command(["PING"]);
+        let pinged = match &mut link.connection {
+            Some(connection) => timeout(PING.min(limit / 3), connection.ask(&ping, 1)).await,
+            None => return Ok(link),
         };
-        *self.state() = State {
-            live: Some(Live {
-                connection: connection.clone(),
-                driver,
-                replied: (Instant::now(), SystemTime::now()),
-            }),
-            suspect: false,
-        };
-        Ok(self.link(connection))
+        if !matches!(pinged, Ok(Ok(_))) {
+            self.idle().clear();
+            link.connection = Some(self.connector.open(&self.address, limit / 2).await?);
+        }
+        Ok(link)
     }
 
-    fn too_slow(&self) -> StoreError {
-        let tls = match self.connector.tls {
-            Some(_) => ", and that it serves TLS",
-            None => "",
-        };
-        let text = format!(
-            "no connection to {} within {CONNECT:?}: check that it replies, its address, the network and the security groups{tls}",
-            self.address
-        );
-        StoreError::new(StoreErrorKind::Unreachable, text)
-    }
-
-    /// Returns the connection if it can be used without a trial, and whether it was not used for a moment.
-    fn usable(&self) -> Option<(MultiplexedConnection, bool)> {
-        let state = self.state();
-        let live = state.live.as_ref().filter(|_| !state.suspect)?;
-        let rested = live.rested();
-        let is_usable = !live.driver.is_finished() && rested <= TRUSTED_FOR;
-        is_usable.then(|| (live.connection.clone(), rested > MOMENT))
-    }
-
-    /// Returns the connection if it is open, as far as is known.
-    fn open(&self) -> Option<MultiplexedConnection> {
-        let state = self.state();
-        let live = state
-            .live
-            .as_ref()
-            .filter(|live| !live.driver.is_finished())?;
-        Some(live.connection.clone())
-    }
-
-    /// Forgets the connection: the next request makes a new one.
+    /// Forgets the connections: the next request makes a new one.
     pub(crate) fn disconnect(&self) {
-        *self.state() = State::default();
+        self.idle().clear();
     }
 
     /// Sets the time of the last reply back, as if the process had been frozen.
     #[cfg(test)]
     pub(crate) fn freeze(&self, long: Duration) {
-        if let Some(live) = &mut self.state().live {
-            live.replied.1 -= long;
+        for connection in self.idle().iter_mut() {
+            connection.replied.1 -= long;
         }
     }
 
-    fn has_replied(&self) {
-        let mut state = self.state();
-        state.suspect = false;
-        if let Some(live) = &mut state.live {
-            live.replied = (Instant::now(), SystemTime::now());
-        }
-    }
-
-    fn link(&self, connection: MultiplexedConnection) -> Link<'_> {
-        Link {
-            server: self,
-            connection,
-        }
-    }
-
-    /// Returns the state. A panic cannot leave it half written, so a poisoned lock is still good.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the connections. A panic cannot leave them half written, so a poisoned lock is still good.
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A connection that can be used for one command.
+/// A connection that can be used for one request.
 pub(crate) struct Link<'a> {
     server: &'a Server,
-    connection: MultiplexedConnection,
+    /// `None` after a reply.
+    connection: Option<Connection>,
+    _place: Option<SemaphorePermit<'a>>,
 }
 
-impl Link<'_> {
-    /// Sends one command.
-    ///
-    /// # Errors
-    ///
-    /// The error of the server, or of the connection.
-    pub(crate) async fn send(mut self, command: &Cmd) -> RedisResult<Value> {
-        let noted = Noted::new(self.server);
-        let reply = noted.end(self.connection.send_packed_command(command).await);
-        reply.and_then(Value::extract_error)
-    }
-
-    /// Sends commands together, and returns the reply to each.
-    ///
-    /// # Errors
-    ///
-    /// The error of the connection. That of the server to one command is a value.
-    pub(crate) async fn send_all(mut self, commands: &Pipeline) -> RedisResult<Vec<Value>> {
-        let noted = Noted::new(self.server);
-        noted.end(
-            self.connection
-                .send_packed_commands(commands, 0, commands.len())
-                .await,
-        )
-    }
-}
-
-/// Makes the connection suspect, unless a reply came: the send was given up, or failed. It may have been over an earlier connection.
-struct Noted<'a>(Option<&'a Server>);
-
-impl<'a> Noted<'a> {
-    fn new(server: &'a Server) -> Self {
-        Self(Some(server))
-    }
-
-    /// Notes the end of a send. An error of the server is a value, so this is one of the connection.
-    fn end<T>(mut self, sent: RedisResult<T>) -> RedisResult<T> {
-        if let (Ok(_), Some(server)) = (&sent, self.0) {
-            server.has_replied();
-            self.0 = None;
+impl<'a> Link<'a> {
+    fn new(server: &'a Server, connection: Connection, place: Option<SemaphorePermit<'a>>) -> Self {
+        Self {
+            server,
+            connection: Some(connection),
+            _place: place,
         }
-        sent
+    }
+
+    /// Sends commands, and returns their replies.
+    ///
+    /// # Errors
+    ///
+    /// If the connection broke. An error of the server is a value.
+    pub(crate) async fn send(
+        mut self,
+        commands: &[u8],
+        replies: usize,
+    ) -> Result<Vec<Value>, Failure> {
+        let Some(connection) = &mut self.connection else {
+            return Ok(Vec::new());
+        };
+        let replied = connection.ask(commands, replies).await;
+        let values = replied.map_err(|error| Failure::broken(&error, &self.server.address))?;
+        let mut idle = self.server.idle();
+        if idle.first().is_some_and(|first| first.rested() > KEPT_FOR) {
+            idle.remove(0);
+        }
+        idle.extend(self.connection.take());
+        Ok(values)
     }
 }
 
-impl Drop for Noted<'_> {
+/// Closes the connection, unless a reply came: the send was given up, or failed. Others to the same server may be dead too.
+impl Drop for Link<'_> {
     fn drop(&mut self) {
-        if let Some(server) = self.0 {
-            server.state().suspect = true;
+        if self.connection.is_some() {
+            self.server.disconnect();
         }
     }
 }
 
 impl Connector {
-    /// Connects, logs in, and waits for a reply.
+    /// Connects within a time, logs in, and waits for a reply.
+    async fn open(&self, address: &Address, limit: Duration) -> Result<Connection, Failure> {
+        let password = match &self.target.password {
+            Some(password) => Some(password.next().await.map_err(|error| {
+                let text = format!(
+                    "there is no password for {address}: correct the function that returns it ({error})"
+                );
+                Failure::unsent(StoreError::new(StoreErrorKind::Credentials, text))
+            })?),
+            None => None,
+        };
+        let limit = CONNECT.min(limit);
+        let made = timeout(limit, self.connect(address, password.as_deref())).await;
+        made.unwrap_or_else(|_| {
+            let tls = self.tls.as_ref().map_or("", |_| ", and that it serves TLS");
+            let text = format!(
+                "no connection to {address} within {limit:?}: check that it replies, its address, the network and the security groups{tls}"
+            );
+            Err(Failure::unsent_for_long(StoreError::new(StoreErrorKind::Unreachable, text)))
+        })
+    }
+
     async fn connect(
         &self,
         address: &Address,
-    ) -> Result<(MultiplexedConnection, JoinHandle<()>), Failure> {
+        password: Option<&str>,
+    ) -> Result<Connection, Failure> {
         let Address { host, port } = address;
         let stream = TcpStream::connect((host.as_str(), *port)).await;
         let stream = stream.map_err(|error| {
@@ -275,7 +267,7 @@ impl Connector {
         // A request is one write, which must not wait for more.
         let _ = stream.set_nodelay(true);
         let Some(tls) = &self.tls else {
-            return self.log_in(stream, address).await;
+            return self.log_in(Box::new(stream), address, password).await;
         };
         let name = ServerName::try_from(host.clone()).map_err(|error| {
             let text = format!("{address} has no name that a certificate can have: check the URL");
@@ -283,48 +275,51 @@ impl Connector {
         })?;
         let stream = tls.connect(name, stream).await;
         let stream = stream.map_err(|error| Failure::unsent(tls_failed(error, address)))?;
-        self.log_in(stream, address).await
+        self.log_in(Box::new(stream), address, password).await
     }
 
     async fn log_in(
         &self,
-        stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+        stream: Box<dyn Stream>,
         address: &Address,
-    ) -> Result<(MultiplexedConnection, JoinHandle<()>), Failure> {
-        let closed = |error| Failure::unsent(closed(&error, address));
-        let login = &self.target.login;
-        let mut hello = redis::pipe();
-        if let Some(password) = login.password() {
-            let user = login.username();
-            hello.cmd("AUTH").arg(user).arg(password);
+        password: Option<&str>,
+    ) -> Result<Connection, Failure> {
+        let replied = (Instant::now(), SystemTime::now());
+        let mut connection = Connection { stream, replied };
+        let mut hello = Vec::new();
+        if let Some(password) = password {
+            hello.push((
+                "AUTH",
+                match &self.target.user {
+                    Some(user) => command(["AUTH", user, password]),
+                    None => command(["AUTH", password]),
+                },
+            ));
         }
-        if login.db() != 0 {
-            hello.cmd("SELECT").arg(login.db());
+        if self.target.database != 0 {
+            let number = self.target.database.to_string();
+            hello.push(("SELECT", command(["SELECT", &number])));
         }
         // For a server that hangs, its kernel accepts connections too.
-        hello.cmd("PING");
-        // The engine ends a request, by the time that its call has. The login is ours: `redis` does not say why it was refused.
-        let config = AsyncConnectionConfig::new().set_response_timeout(None);
-        let no_login = RedisConnectionInfo::default().set_skip_set_lib_name();
-        let made = MultiplexedConnection::new_with_config(&no_login, stream, config).await;
-        let (mut connection, driver) = made.map_err(closed)?;
-        // No task holds the connection before the replies, so that none stays.
-        let mut driver = Box::pin(driver);
-        let replied = {
-            let mut replied = pin!(connection.send_packed_commands(&hello, 0, hello.len()));
-            poll_fn(|context| {
-                let _ = driver.as_mut().poll(context);
-                replied.as_mut().poll(context)
-            })
-            .await
-        };
-        let replies = replied.map_err(closed)?.into_iter();
-        for (reply, command) in replies.zip(hello.cmd_iter()) {
-            if let Err(error) = reply.extract_error() {
-                refused(Failure::of(error, address), command, address)?;
+        hello.push(("PING", command(["PING"])));
+        let commands: Vec<u8> = hello
+            .iter()
+            .flat_map(|(_, command)| command)
+            .copied()
+            .collect();
+        let replies = connection.ask(&commands, hello.len()).await;
+        let replies = replies.map_err(|error| {
+            let text = format!(
+                "{address} closed the connection ({error}): check that it is a Valkey or Redis server, whether it needs TLS (`rediss://`), and its `maxclients`"
+            );
+            Failure::unsent(StoreError::new(StoreErrorKind::Unreachable, text))
+        })?;
+        for (reply, (name, _)) in replies.into_iter().zip(hello) {
+            if let Value::Error(error) = reply {
+                refused(Failure::of(&error, address), name, address)?;
             }
         }
-        Ok((connection, tokio::spawn(driver)))
+        Ok(connection)
     }
 }
 
@@ -352,40 +347,31 @@ fn tls_failed(error: std::io::Error, address: &Address) -> StoreError {
 }
 
 /// Returns the failure of a connection over which the server has refused this command, unless it may perform others.
-fn refused(failure: Failure, command: &Cmd, address: &Address) -> Result<(), Failure> {
-    let is = |name: &[u8]| command.args_iter().next() == Some(redis::Arg::Simple(name));
+fn refused(failure: Failure, command: &str, address: &Address) -> Result<(), Failure> {
     let failed = |kind, text| Err(Failure::unsent(StoreError::new(kind, text)));
-    match failure.next {
+    match command {
         // For every command: it is full, or loads its data.
-        Next::Pause => {}
-        _ if is(b"AUTH") => {
+        _ if failure.next == Next::Pause => {}
+        "AUTH" => {
             let text = format!(
                 "{address} refused the login: check IDEMPOTENCY_VALKEY_USER and IDEMPOTENCY_VALKEY_PASSWORD, or those of the URL"
             );
             return failed(StoreErrorKind::Credentials, text);
         }
-        _ if is(b"SELECT") && failure.maybe_applied => {
+        "SELECT" if failure.maybe_applied => {
             let text = format!(
                 "{address} refused the connection: check the database number of the URL, which is 0 in a cluster"
             );
             return failed(StoreErrorKind::Rejected, text);
         }
         // A server that cannot write to its disk says so, and reads.
-        _ if is(b"PING") && !failure.maybe_applied => return Ok(()),
+        "PING" if !failure.maybe_applied => return Ok(()),
         _ => {}
     }
     Err(Failure {
         maybe_applied: false,
         ..failure
     })
-}
-
-/// Returns the error of a connection that ended before a reply.
-fn closed(error: &RedisError, address: &Address) -> StoreError {
-    let text = format!(
-        "{address} closed the connection ({error}): check that it is a Valkey or Redis server, whether it needs TLS (`rediss://`), and its `maxclients`"
-    );
-    StoreError::new(StoreErrorKind::Unreachable, text)
 }
 
 #[cfg(test)]

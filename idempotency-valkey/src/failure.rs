@@ -1,7 +1,8 @@
 //! What an error means: whether the write may be applied, whether the store sends again, and what to do.
 
+use std::io;
+
 use idempotency_core::store::{StoreError, StoreErrorKind};
-use redis::{ErrorKind, RedisError};
 
 use crate::address::Address;
 
@@ -73,7 +74,7 @@ const NO_PASSWORD: &str = "set IDEMPOTENCY_VALKEY_PASSWORD, or the password in t
 const NO_HASH: &str = "the key of the record holds no hash: another program uses the prefix, so set another one (IDEMPOTENCY_VALKEY_PREFIX)";
 
 /// What a user of the server needs.
-pub(crate) const PERMISSIONS: &str = "give its user `+evalsha +eval +info +cluster|slots +hgetall +hset +hdel +del +expire +persist +scan +ping +select +asking` for the keys of the prefix";
+pub(crate) const PERMISSIONS: &str = "give its user `+evalsha +eval +info +cluster|slots +hgetall +hmget +hset +hdel +del +expire +persist +scan +ping +select +asking` for the keys of the prefix";
 
 impl Failure {
     /// Returns the failure of a connection: nothing was sent.
@@ -106,41 +107,30 @@ impl Failure {
         }
     }
 
-    /// Returns the failure of a command that was sent to this server.
-    pub(crate) fn of(error: RedisError, server: &Address) -> Self {
-        let text = visible(&error);
-        match error.code() {
-            Some(code) => Self::of_server(code, &text, error.redirect_node(), server),
-            None => {
-                let text = match error.kind() {
-                    // It quotes the reply.
-                    ErrorKind::Parse => "the reply is none of Valkey or Redis".to_owned(),
-                    _ => text,
-                };
-                let text = format!(
-                    "the connection to {server} broke before a reply ({text}): check that the server runs, and the network"
-                );
-                // What changes nothing is sent again.
-                let next = Next::Pause;
-                let lost = Self::lost(StoreError::new(StoreErrorKind::Unreachable, text));
-                Self { next, ..lost }
-            }
+    /// Returns the failure of a connection that broke after a command was sent to this server. What changes nothing is sent again.
+    pub(crate) fn broken(error: &io::Error, server: &Address) -> Self {
+        let text = format!(
+            "the connection to {server} broke before a reply ({error}): check that the server runs, and the network"
+        );
+        Self {
+            next: Next::Pause,
+            ..Self::lost(StoreError::new(StoreErrorKind::Unreachable, text))
         }
     }
 
-    /// Returns what a reply of the server with this code means.
-    fn of_server(code: &str, text: &str, moved: Option<(&str, u16)>, server: &Address) -> Self {
-        let to = moved.and_then(|(address, _)| {
-            let address = Address::of(address)?;
+    /// Returns what an error means that this server replied.
+    pub(crate) fn of(error: &str, server: &Address) -> Self {
+        let mut words = error.split(' ');
+        let code = words.next().unwrap_or_default();
+        let to = words.nth(1).and_then(Address::of).map(|to| Address {
             // Without a host it is the one that replied.
-            let host = Some(address.host).filter(|host| !host.is_empty());
-            Some(Address {
-                host: host.unwrap_or_else(|| server.host.clone()),
-                port: address.port,
-            })
+            host: Some(to.host)
+                .filter(|host| !host.is_empty())
+                .unwrap_or_else(|| server.host.clone()),
+            ..to
         });
         // Said in place of a reply to the first command, before the server closes the connection.
-        let is_full = code == "ERR" && text.contains("max number of clients");
+        let is_full = code == "ERR" && error.contains("max number of clients");
         let code = if is_full { "BUSY" } else { code };
         let known = meaning(code);
         let (kind, passes, advice) = known.unwrap_or((StoreErrorKind::Rejected, false, UNKNOWN));
@@ -153,7 +143,10 @@ impl Failure {
             _ => Next::Fail,
         };
         Self {
-            error: StoreError::new(kind, format!("{server} replied {text}: {advice}")),
+            error: StoreError::new(
+                kind,
+                format!("{server} replied `{}`: {advice}", short(error)),
+            ),
             // One that is not known can come from the middle of the script.
             maybe_applied: known.is_none(),
             next,
@@ -168,27 +161,20 @@ impl Failure {
             .and_then(|it| it.split_once(": "))
             .map_or(text, |(_, text)| text);
         let text = text.trim_start_matches('-');
-        let code = text.split(' ').next().unwrap_or_default();
         // In a script this one has no code.
         let is_denied = text.contains("ACL failure") || text.contains("can't run this command");
-        let code = if is_denied { "NOPERM" } else { code };
-        let text = format!("`{}`", short(text));
-        let mut failure = Self::of_server(code, &text, None, server);
-        failure.maybe_applied = has_written;
-        if has_written {
-            failure.next = Next::Fail;
+        let denied = format!("NOPERM {text}");
+        let failure = Self::of(if is_denied { &denied } else { text }, server);
+        Self {
+            maybe_applied: has_written,
+            next: if has_written {
+                Next::Fail
+            } else {
+                failure.next
+            },
+            ..failure
         }
-        failure
     }
-}
-
-/// Returns the error of a server in one line, without a part of a record: the server quotes none.
-fn visible(error: &RedisError) -> String {
-    let server = error.code().map(|code| {
-        let detail = error.detail().unwrap_or_default();
-        format!("`{}`", short(&format!("{code} {detail}")))
-    });
-    server.unwrap_or_else(|| short(&error.to_string()))
 }
 
 /// Returns the beginning of a text, without control characters.
@@ -201,18 +187,10 @@ fn short(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use redis::ServerError;
-
     use super::*;
 
     fn server() -> Address {
         Address::of("cache:6379").unwrap()
-    }
-
-    /// Returns the error of a server as it is read from the wire.
-    fn error(line: &str) -> RedisError {
-        let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
-        value.extract_error().unwrap_err()
     }
 
     #[test]
@@ -241,7 +219,7 @@ mod tests {
             ),
             ("WRONGTYPE Operation against", "WrongSchema", Next::Fail),
         ] {
-            let failure = Failure::of(error(line), &server());
+            let failure = Failure::of(line, &server());
             assert_eq!(format!("{:?}", failure.error.kind()), kind, "{line}");
             assert_eq!(failure.next, next, "{line}");
             assert!(!failure.maybe_applied, "{line}");
@@ -255,20 +233,14 @@ mod tests {
 
     #[test]
     fn a_lost_reply_and_an_error_that_is_not_known_may_be_applied() {
-        let broken = std::io::Error::from(std::io::ErrorKind::BrokenPipe).into();
-        for (error, kind) in [
-            (broken, StoreErrorKind::Unreachable),
-            (
-                (ErrorKind::Parse, "s3cr3t").into(),
-                StoreErrorKind::Unreachable,
-            ),
-            (error("ERR something else"), StoreErrorKind::Rejected),
-            (error("UNKNOWN code"), StoreErrorKind::Rejected),
-        ] {
+        let closed = io::Error::from(io::ErrorKind::BrokenPipe);
+        let broken = Failure::broken(&closed, &server());
+        assert!(broken.maybe_applied);
+        assert_eq!(broken.error.kind(), StoreErrorKind::Unreachable);
+        for error in ["ERR something else", "UNKNOWN code"] {
             let failure = Failure::of(error, &server());
             assert!(failure.maybe_applied);
-            assert_eq!(failure.error.kind(), kind);
-            assert!(!failure.error.to_string().contains("s3cr3t"));
+            assert_eq!(failure.error.kind(), StoreErrorKind::Rejected);
         }
     }
 
@@ -307,14 +279,14 @@ mod tests {
     #[test]
     fn an_error_is_one_line_without_the_arguments_that_a_server_quotes() {
         let line = "ERR unknown command 'EVALSHA', with args beginning with: 's3cr3t'";
-        let failure = Failure::of(error(line), &server());
+        let failure = Failure::of(line, &server());
         let text = failure.error.to_string();
         assert!(
             text.contains("unknown command") && !text.contains("s3cr3t"),
             "{text}"
         );
-        let long = ServerError::try_from(error(&format!("ERR {}", "x".repeat(1_000)))).unwrap();
-        let text = Failure::of(long.into(), &server()).error.to_string();
+        let long = format!("ERR {}", "x".repeat(1_000));
+        let text = Failure::of(&long, &server()).error.to_string();
         assert!(text.len() < 500, "{text}");
     }
 }

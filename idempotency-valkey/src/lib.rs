@@ -5,14 +5,16 @@
 //! | item | what it is |
 //! |---|---|
 //! | [`ValkeyStore`], [`ValkeyStoreBuilder`] | the store and its settings |
+//! | [`Password`] | a password, or where the next one comes from |
 //! | [`Durability`] | whether the server can lose a write that it has acknowledged |
 //!
 //! | module, the lowest first | what it does |
 //! |---|---|
 //! | `key` | the key of a record, its slot in a cluster |
-//! | `address` | what a URL says: servers, credentials |
+//! | `password`, `address` | the password of a connection; what a URL says |
+//! | `resp` | commands and replies, as they are sent |
 //! | `failure` | what an error means: whether the write may be applied, and what to do |
-//! | `request`, `script.lua` | a write as the arguments of the script |
+//! | `request`, `script.lua`, `compare.lua` | a write as a run of the script |
 //! | `reply` | the record in the reply of the script |
 //! | `connection`, `nodes` | connects, notices a dead connection; finds the server of a key |
 //! | `send` | sends a command, and notes whether it may have been applied |
@@ -29,14 +31,17 @@ mod connection;
 mod failure;
 mod key;
 mod nodes;
+mod password;
 mod reply;
 mod request;
+mod resp;
 mod scan;
 mod send;
 mod start;
 mod store;
 
 pub use builder::ValkeyStoreBuilder;
+pub use password::Password;
 pub use start::Durability;
 pub use store::ValkeyStore;
 

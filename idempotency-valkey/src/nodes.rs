@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use redis::Value;
 use tokio::time::timeout;
 
 use crate::address::Address;
 use crate::connection::{Connector, PING, Server};
+use crate::key::slot;
+use crate::resp::{Value, command};
 
 /// The servers of a store.
 pub(crate) struct Nodes {
@@ -54,8 +55,15 @@ impl Nodes {
         &self.seed
     }
 
-    /// Returns the server of a slot, or the one of the URL if its server is not known.
-    pub(crate) fn of_slot(&self, slot: u16) -> Arc<Server> {
+    /// Returns the server of a key, or the one of the URL if its server is not known.
+    pub(crate) fn of_key(&self, key: &str) -> Arc<Server> {
+        match self.is_cluster() {
+            true => self.of_slot(slot(key)),
+            false => Arc::clone(&self.seed),
+        }
+    }
+
+    fn of_slot(&self, slot: u16) -> Arc<Server> {
         let known = self.known();
         let at = known.slots.partition_point(|slots| slots.last < slot);
         let slots = known.slots.get(at).filter(|slots| slots.first <= slot);
@@ -161,15 +169,15 @@ struct Row {
 
 /// Asks one server for the slots of its cluster. `None` if it did not say in time.
 async fn slots_of(server: &Server) -> Option<Vec<Row>> {
-    let mut command = redis::cmd("CLUSTER");
-    command.arg("SLOTS");
-    let asked = async { server.connect().await.ok()?.send(&command).await.ok() };
-    read_rows(timeout(PING, asked).await.ok()??, &server.address)
+    let slots = command(["CLUSTER", "SLOTS"]);
+    let asked = async { server.connect(None).await.ok()?.send(&slots, 1).await.ok() };
+    let reply = timeout(PING, asked).await.ok()??.pop()?;
+    read_rows(reply, &server.address)
 }
 
 /// Reads the reply to `CLUSTER SLOTS` of the server with this address. `None` if it is none, or has no slot.
 fn read_rows(reply: Value, of: &Address) -> Option<Vec<Row>> {
-    let Value::Array(rows) = reply else {
+    let Value::List(rows) = reply else {
         return None;
     };
     let rows = rows.into_iter().map(|row| read_row(row, of));
@@ -179,11 +187,11 @@ fn read_rows(reply: Value, of: &Address) -> Option<Vec<Row>> {
 }
 
 fn read_row(row: Value, of: &Address) -> Option<Row> {
-    let Value::Array(row) = row else {
+    let Value::List(row) = row else {
         return None;
     };
     let mut row = row.into_iter();
-    let (Some(Value::Int(first)), Some(Value::Int(last))) = (row.next(), row.next()) else {
+    let (Some(Value::Number(first)), Some(Value::Number(last))) = (row.next(), row.next()) else {
         return None;
     };
     let servers: Vec<_> = row
@@ -197,17 +205,17 @@ fn read_row(row: Value, of: &Address) -> Option<Row> {
 }
 
 fn read_server(server: Value, of: &Address) -> Option<Address> {
-    let Value::Array(server) = server else {
+    let Value::List(server) = server else {
         return None;
     };
     let mut server = server.into_iter();
     let host = match server.next()? {
-        Value::BulkString(host) => String::from_utf8(host).ok()?,
+        Value::Text(host) => String::from_utf8(host).ok()?,
         // The server does not know its own name.
         Value::Nil => String::new(),
         _ => return None,
     };
-    let Some(Value::Int(port)) = server.next() else {
+    let Some(Value::Number(port)) = server.next() else {
         return None;
     };
     let is_known = !host.is_empty() && host != "?";
@@ -227,7 +235,8 @@ mod tests {
 
     /// Returns what a server replies on the wire.
     fn reply(text: &str) -> Value {
-        redis::parse_redis_value(text.replace(' ', "\r\n").as_bytes()).unwrap()
+        let mut bytes = text.replace(' ', "\r\n").into_bytes();
+        crate::resp::take(&mut bytes).unwrap().unwrap()
     }
 
     fn row(first: u16, last: u16, servers: &[&str]) -> Row {

@@ -1,15 +1,14 @@
 //! The reply of the script, and the record in it.
 
-use std::collections::HashMap;
 use std::fmt;
 
 use idempotency_core::compression::decompress;
 use idempotency_core::record::{
     Attribute, Columns, Data, Field, Record, RecordedSteps, StoredEvent,
 };
-use redis::Value;
 
 use crate::request::{LARGEST_VALUE, STEP};
+use crate::resp::Value;
 
 /// What the script did.
 #[derive(Debug)]
@@ -27,11 +26,11 @@ pub(crate) enum Reply {
 impl Reply {
     /// Reads the reply. `None` if it is none of the script.
     pub(crate) fn of(value: Value) -> Option<Self> {
-        let Value::Array(parts) = value else {
+        let Value::List(parts) = value else {
             return None;
         };
         let mut parts = parts.into_iter();
-        let Some(Value::Int(code)) = parts.next() else {
+        let Some(Value::Number(code)) = parts.next() else {
             return None;
         };
         Some(match code {
@@ -47,21 +46,19 @@ impl Reply {
     }
 }
 
-/// The fields of one hash.
-#[derive(Default)]
+/// The fields of one hash, each with its value.
 pub(crate) struct Fields {
-    values: HashMap<Vec<u8>, Vec<u8>>,
+    values: Vec<(Vec<u8>, Vec<u8>)>,
     /// Why the response cannot be read.
     unreadable: Option<&'static str>,
 }
 
 impl Fields {
     /// Reads names and values in turn. `Some(None)` if there are none: the hash does not exist.
-    pub(crate) fn of(parts: impl IntoIterator<Item = Value>) -> Option<Option<Self>> {
-        let mut parts = parts.into_iter();
-        let mut values = HashMap::new();
+    pub(crate) fn of(mut parts: impl Iterator<Item = Value>) -> Option<Option<Self>> {
+        let mut values = Vec::new();
         while let Some(name) = parts.next() {
-            values.insert(bytes(name)?, bytes(parts.next()?)?);
+            values.push((bytes(name)?, bytes(parts.next()?)?));
         }
         Some((!values.is_empty()).then_some(Self {
             values,
@@ -91,7 +88,9 @@ impl Fields {
     }
 
     fn take_bytes(&mut self, attribute: Attribute) -> Option<Vec<u8>> {
-        self.values.remove(attribute.default_name().as_bytes())
+        let name = attribute.default_name().as_bytes();
+        let at = self.values.iter().position(|(field, _)| field == name)?;
+        Some(self.values.swap_remove(at).1)
     }
 
     /// Takes the value of an attribute. It is unreadable if `read` returns `None`.
@@ -139,15 +138,14 @@ impl Columns for Fields {
     /// Reads the results of steps. If one cannot be read, none can. At most [`LARGEST_VALUE`] bytes are decompressed.
     fn steps(&mut self, attribute: Attribute) -> Field<RecordedSteps> {
         let mut left = LARGEST_VALUE;
-        let read = |(name, value): (&[u8], &Vec<u8>)| {
-            let result = long_text(value.clone(), left).ok()?;
+        let read = |(name, value): (Vec<u8>, Vec<u8>)| {
+            let result = long_text(value, left).ok()?;
             left = left.checked_sub(result.len())?;
-            Some((String::from_utf8(name.to_vec()).ok()?, Data::new(result)))
+            let name = String::from_utf8(name).ok()?;
+            Some((name[STEP.len()..].to_owned(), Data::new(result)))
         };
-        let of_steps = self
-            .values
-            .iter()
-            .filter_map(|(name, value)| Some((name.strip_prefix(STEP.as_bytes())?, value)));
+        let is_step = |(name, _): &mut (Vec<u8>, _)| name.starts_with(STEP.as_bytes());
+        let of_steps = self.values.extract_if(.., is_step);
         let results: Option<RecordedSteps> = of_steps.map(read).collect();
         self.take(attribute, |mark| results.filter(|_| mark.is_empty()))
     }
@@ -156,8 +154,7 @@ impl Columns for Fields {
 /// Returns the bytes of a value that is a text.
 fn bytes(value: Value) -> Option<Vec<u8>> {
     match value {
-        Value::BulkString(bytes) => Some(bytes),
-        Value::SimpleString(text) => Some(text.into_bytes()),
+        Value::Text(bytes) => Some(bytes),
         _ => None,
     }
 }
@@ -222,15 +219,15 @@ mod tests {
     use super::*;
 
     fn value(text: &[u8]) -> Value {
-        Value::BulkString(text.to_vec())
+        Value::Text(text.to_vec())
     }
 
     fn reply(code: i64, fields: &[(&str, &[u8])]) -> Option<Reply> {
         let fields = fields
             .iter()
             .flat_map(|(name, it)| [value(name.as_bytes()), value(it)]);
-        Reply::of(Value::Array(
-            [Value::Int(code)].into_iter().chain(fields).collect(),
+        Reply::of(Value::List(
+            [Value::Number(code)].into_iter().chain(fields).collect(),
         ))
     }
 
@@ -293,7 +290,7 @@ mod tests {
         let event = StoredEvent::all(&"7".repeat(20_000)).unwrap();
         let stored = compress(event.stored(), event.stored().len()).unwrap();
         let fields = |name: &str, bytes: &[u8]| {
-            Fields::of([value(name.as_bytes()), value(bytes)])
+            Fields::of([value(name.as_bytes()), value(bytes)].into_iter())
                 .unwrap()
                 .unwrap()
         };
@@ -323,21 +320,22 @@ mod tests {
         ));
         assert!(matches!(reply(2, &[]), Some(Reply::NoSteps)));
         for (code, written) in [(3, false), (4, true)] {
-            let failed = Value::Array(vec![Value::Int(code), value(b"OOM full")]);
+            let failed = Value::List(vec![Value::Number(code), value(b"OOM full")]);
             let Some(Reply::Failed { text, has_written }) = Reply::of(failed) else {
                 panic!("{code} is a failure");
             };
             assert_eq!((text.as_str(), has_written), ("OOM full", written));
         }
         for other in [
-            Value::Okay,
-            Value::Array(Vec::new()),
-            Value::Array(vec![Value::Int(5)]),
-            Value::Array(vec![Value::Int(3)]),
-            Value::Array(vec![Value::Int(1), value(b"v")]),
-            Value::Array(vec![Value::Int(1), Value::Nil, Value::Nil]),
+            value(b"OK"),
+            Value::List(Vec::new()),
+            Value::List(vec![Value::Number(5)]),
+            Value::List(vec![Value::Number(3)]),
+            Value::List(vec![Value::Number(1), value(b"v")]),
+            Value::List(vec![Value::Number(1), Value::Nil, Value::Nil]),
         ] {
-            assert!(Reply::of(other.clone()).is_none(), "{other:?}");
+            let text = format!("{other:?}");
+            assert!(Reply::of(other).is_none(), "{text}");
         }
     }
 

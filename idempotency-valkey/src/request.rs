@@ -1,18 +1,21 @@
-//! A write as the arguments of the script: what it does, its condition, and what it changes.
+//! A write as a run of the script: what it does, its condition, and what it changes.
 //!
 //! A record is one hash. Its fields have the names of the attributes, numbers are decimal texts, and each recorded result of a step is a
 //! field of its own. A long value is one frame of zstd, whose first bytes are no text. The stored format is frozen: the tests compare it.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use idempotency_core::compression::compress;
-use idempotency_core::record::{Attribute, Data, FieldValue, Status};
+use idempotency_core::record::{Attribute, FieldValue, Record, Status};
 use idempotency_core::store::{Condition, Operand, RecordWrite, Write};
 use idempotency_core::time::EpochSeconds;
 
-/// The script that performs every write.
-pub(crate) const SCRIPT: &str = include_str!("script.lua");
+use crate::resp::{Arguments, digits};
+
+const SCRIPT: &str = include_str!("script.lua");
+
+/// What a condition needs that compares more than whether two texts are equal.
+const COMPARE: &str = include_str!("compare.lua");
 
 /// The field that each record has, so that one without attributes is a record too. Its value is the version of the format.
 const FORMAT: (&str, &str) = ("v", "1");
@@ -35,9 +38,6 @@ pub(crate) const CLAIM_KEPT_AFTER_EXPIRATION: Duration = Duration::from_secs(14 
 /// The longest time to live: a hundred years.
 const LONGEST_LIFE: i64 = 100 * 365 * 24 * 60 * 60;
 
-/// The arguments of the script, in order.
-pub(crate) type Arguments<'a> = Vec<Cow<'a, [u8]>>;
-
 /// Why a write cannot be rendered: a value has so many bytes, or there are so many fields.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TooLarge {
@@ -45,246 +45,293 @@ pub(crate) enum TooLarge {
     Fields(usize),
 }
 
-/// Returns the arguments of a write. `now` is the time of this process: the server's TTL is the rest of the record's window. A response, a
-/// result of a step or an event of more bytes than `compress_above` is compressed, if it becomes smaller.
-///
-/// # Errors
-///
-/// If a value is larger than the store accepts.
-pub(crate) fn write<'a>(
-    record: RecordWrite<'a>,
-    now: EpochSeconds,
-    compress_above: Option<usize>,
-) -> Result<Arguments<'a>, TooLarge> {
-    let (kind, set, remove): (_, _, &[Attribute]) = match record.write {
-        Write::Put(put) => ("put", put, &[]),
-        Write::Update(change) => ("update", &change.set, &change.remove),
-        Write::Delete => {
-            let mut arguments = vec![text("delete")];
-            render(record.condition, &mut arguments);
-            return Ok(arguments);
+/// What distinguishes one text of the script from another. Operands and values are arguments, so there are few.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Shape {
+    /// True if the whole record is read: it is returned, or its steps are dropped. Otherwise what the condition names.
+    reads_all: bool,
+    condition: String,
+    /// Whether the condition holds without a record.
+    holds_for_none: bool,
+    compares: bool,
+    life: &'static str,
+    removed: Vec<&'static str>,
+    drops_steps: bool,
+    /// The argument with the first field that is written.
+    first: usize,
+}
+
+impl Shape {
+    /// Returns the script.
+    pub(crate) fn script(&self) -> String {
+        let quoted = |names: &[&str]| names.iter().map(|it| format!("'{it}', ")).collect();
+        let mut names = vec![FORMAT.0, Attribute::Steps.default_name()];
+        let all = Attribute::ALL.map(Attribute::default_name).into_iter();
+        names.extend(all.filter(|name| self.condition.contains(&format!("record.{name} "))));
+        if self.reads_all {
+            names.clear();
         }
-        Write::Step { name, result } => {
-            let changed = Changed {
-                life: Life::Same,
-                drops_steps: false,
-                removed: Vec::new(),
-                set: vec![StoredField::of_step(name, result)],
-            };
-            return changed.arguments("step", record.condition, compress_above);
+        let texts: [(&str, String); 8] = [
+            ("$NAMES", quoted(&names)),
+            ("$NOTHING", self.holds_for_none.to_string()),
+            (
+                "$COMPARE",
+                if self.compares { COMPARE } else { "" }.to_owned(),
+            ),
+            ("$CONDITION", self.condition.clone()),
+            ("$LIFE", self.life.to_owned()),
+            ("$REMOVED", quoted(&self.removed)),
+            ("$DROPS", self.drops_steps.to_string()),
+            ("$FIRST", self.first.to_string()),
+        ];
+        let texts = texts.iter();
+        texts.fold(SCRIPT.to_owned(), |script, (word, text)| {
+            script.replace(word, text)
+        })
+    }
+}
+
+/// One run of the script.
+pub(crate) struct Request {
+    kind: &'static str,
+    pub(crate) shape: Shape,
+    pub(crate) arguments: Arguments,
+}
+
+impl Request {
+    fn new(kind: &'static str, condition: &Condition) -> Self {
+        let mut request = Self {
+            kind,
+            shape: Shape {
+                reads_all: matches!(kind, "put" | "read" | "list"),
+                condition: String::with_capacity(512),
+                holds_for_none: condition.holds(None),
+                ..Shape::default()
+            },
+            arguments: Arguments::new(),
+        };
+        request.arguments.push(kind);
+        request.render(condition);
+        request
+    }
+
+    /// Returns what shows a record in a listing if the condition holds for it.
+    pub(crate) fn list(filter: Option<&Condition>) -> Self {
+        let all = Condition::All(Vec::new());
+        Self::new("list", filter.unwrap_or(&all))
+    }
+
+    /// Returns what returns the record: a condition that never holds.
+    pub(crate) fn read() -> Self {
+        Self::new("read", &Condition::Any(Vec::new()))
+    }
+
+    /// Returns what tries each command that a write can need.
+    pub(crate) fn probe() -> Self {
+        Self::new("probe", &Condition::All(Vec::new()))
+    }
+
+    /// Returns what performs a write. `now` is the time of this process: the server's TTL is the rest of the record's window. A response, a
+    /// result of a step or an event of more bytes than `compress_above` is compressed, if it becomes smaller.
+    ///
+    /// # Errors
+    ///
+    /// If a value is larger than the store accepts.
+    pub(crate) fn write(
+        record: RecordWrite<'_>,
+        now: EpochSeconds,
+        compress_above: Option<usize>,
+    ) -> Result<Self, TooLarge> {
+        let kind = match record.write {
+            Write::Put(_) => "put",
+            Write::Update(_) => "update",
+            Write::Delete => "delete",
+            Write::Step { .. } => "step",
+        };
+        let mut request = Self::new(kind, record.condition);
+        match record.write {
+            Write::Put(put) => request.set(put, &[], now, compress_above)?,
+            Write::Update(change) => {
+                request.set(&change.set, &change.remove, now, compress_above)?
+            }
+            Write::Delete => {}
+            Write::Step { name, result } => {
+                request.begin_fields();
+                request.step(name, result.as_str(), compress_above)?;
+            }
         }
-    };
-    let is_removed = |attribute| remove.contains(&attribute);
-    let fields = set
-        .fields()
-        .filter(|(attribute, _)| !is_removed(*attribute));
-    let changed = Changed {
-        life: match set.expiration.value() {
-            _ if is_removed(Attribute::Expiration) => Life::Never,
+        // Each is a name and a value, the first one that of the format.
+        match (request.arguments.count() - request.shape.first) / 2 {
+            0..=MOST_FIELDS => Ok(request),
+            fields => Err(TooLarge::Fields(fields)),
+        }
+    }
+
+    /// Adds what a put or an update writes. A removal takes precedence.
+    fn set(
+        &mut self,
+        set: &Record,
+        remove: &[Attribute],
+        now: EpochSeconds,
+        compress_above: Option<usize>,
+    ) -> Result<(), TooLarge> {
+        let is_put = self.kind == "put";
+        self.shape.removed = remove.iter().map(|it| it.default_name()).collect();
+        let is_removed = |attribute| remove.contains(&attribute);
+        if !is_put && (set.steps.exists() || is_removed(Attribute::Steps)) {
+            (self.shape.drops_steps, self.shape.reads_all) = (true, true);
+        }
+        self.shape.life = match set.expiration.value() {
+            _ if is_removed(Attribute::Expiration) => "never",
             Some(expiration) => {
                 let kept = match set.status.value() {
                     Some(Status::Completed) => KEPT_AFTER_EXPIRATION,
                     _ => CLAIM_KEPT_AFTER_EXPIRATION,
                 };
-                Life::of(*expiration, now, kept)
+                self.number(life(*expiration, now, kept));
+                "until"
             }
-            None => Life::Same,
-        },
-        drops_steps: kind == "update" && (set.steps.exists() || is_removed(Attribute::Steps)),
-        removed: remove.iter().map(|it| it.default_name()).collect(),
-        set: fields
-            .flat_map(|(attribute, value)| StoredField::all_of(attribute, value))
-            .collect(),
-    };
-    changed.arguments(kind, record.condition, compress_above)
-}
-
-/// Returns the arguments with which the script shows a record in a listing if the condition holds for it.
-pub(crate) fn list(filter: Option<&Condition>) -> Arguments<'_> {
-    let mut arguments = vec![text("list")];
-    match filter {
-        Some(filter) => render(filter, &mut arguments),
-        None => group("all", &[], &mut arguments),
-    }
-    arguments
-}
-
-/// Returns the arguments with which the script returns the record: those of a condition that never holds.
-pub(crate) fn read() -> Arguments<'static> {
-    ["read", "any", "0"].map(text).to_vec()
-}
-
-/// Returns the arguments with which the script tries what a write can need.
-pub(crate) fn probe() -> Arguments<'static> {
-    ["probe", "all", "0"].map(text).to_vec()
-}
-
-fn text(text: &str) -> Cow<'_, [u8]> {
-    Cow::Borrowed(text.as_bytes())
-}
-
-fn number(number: impl ToString) -> Cow<'static, [u8]> {
-    Cow::Owned(number.to_string().into_bytes())
-}
-
-/// What a write changes.
-struct Changed<'a> {
-    life: Life,
-    drops_steps: bool,
-    removed: Vec<&'static str>,
-    set: Vec<StoredField<'a>>,
-}
-
-impl<'a> Changed<'a> {
-    fn arguments(
-        self,
-        kind: &'static str,
-        condition: &'a Condition,
-        compress_above: Option<usize>,
-    ) -> Result<Arguments<'a>, TooLarge> {
-        if self.set.len() > MOST_FIELDS {
-            return Err(TooLarge::Fields(self.set.len()));
+            None if is_put => "never",
+            None => "same",
+        };
+        self.begin_fields();
+        for (attribute, value) in set.fields().filter(|(it, _)| !is_removed(*it)) {
+            let name = attribute.default_name();
+            match value {
+                FieldValue::Seconds(at) => self.time(name, at.get()),
+                FieldValue::Millis(at) => self.time(name, at.get()),
+                FieldValue::Text(text) => self.field(name, text, None)?,
+                FieldValue::Data(data) => self.field(name, data.as_str(), compress_above)?,
+                FieldValue::Event(event) => self.field(name, event.stored(), compress_above)?,
+                FieldValue::Steps(steps) => {
+                    self.field(name, "", None)?;
+                    for (name, result) in steps.iter() {
+                        self.step(name, result.as_str(), compress_above)?;
+                    }
+                }
+            }
         }
-        let bytes = self
-            .set
-            .iter()
-            .map(|field| field.name.len().max(field.value.len()));
-        if let Some(bytes) = bytes.max().filter(|bytes| *bytes > LARGEST_VALUE) {
+        Ok(())
+    }
+
+    fn begin_fields(&mut self) {
+        self.shape.first = self.arguments.count() + 1;
+        self.arguments.push(FORMAT.0);
+        self.arguments.push(FORMAT.1);
+    }
+
+    fn step(&mut self, name: &str, result: &str, above: Option<usize>) -> Result<(), TooLarge> {
+        self.field(&format!("{STEP}{name}"), result, above)
+    }
+
+    /// Adds a field. Its value is compressed if it has more than `above` bytes: it can be long, and no condition of the protocol compares it.
+    fn field(&mut self, name: &str, value: &str, above: Option<usize>) -> Result<(), TooLarge> {
+        let bytes = name.len().max(value.len());
+        if bytes > LARGEST_VALUE {
             return Err(TooLarge::Bytes(bytes));
         }
-        let mut arguments = vec![text(kind)];
-        render(condition, &mut arguments);
-        arguments.push(match self.life {
-            Life::Same => text("same"),
-            Life::Never => text("never"),
-            Life::Seconds(seconds) => number(seconds),
-        });
-        arguments.push(text(if self.drops_steps { "1" } else { "0" }));
-        arguments.push(number(self.removed.len()));
-        arguments.extend(self.removed.into_iter().map(text));
-        arguments.extend([FORMAT.0, FORMAT.1].map(text));
-        for StoredField {
-            name,
-            value,
-            is_long,
-        } in self.set
-        {
-            let compressed = compress_above
-                .filter(|above| is_long && value.len() > *above)
-                .and_then(|_| compress(&value, value.len()));
-            arguments.extend([
-                bytes_of(name),
-                compressed.map_or_else(|| bytes_of(value), Cow::Owned),
-            ]);
-        }
-        Ok(arguments)
+        let is_long = above.is_some_and(|above| value.len() > above);
+        let compressed = is_long.then(|| compress(value, value.len())).flatten();
+        self.arguments.push(name);
+        self.arguments
+            .push(compressed.as_deref().unwrap_or(value.as_bytes()));
+        Ok(())
     }
-}
 
-fn bytes_of(text: Cow<'_, str>) -> Cow<'_, [u8]> {
-    match text {
-        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
-        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+    fn time(&mut self, name: &str, at: i64) {
+        self.arguments.push(name);
+        self.number(at);
     }
-}
 
-/// How long the server keeps the record.
-#[derive(Debug, PartialEq, Eq)]
-enum Life {
-    /// As long as before the write.
-    Same,
-    /// Until it is deleted.
-    Never,
-    /// So many seconds from now, by the server's clock.
-    Seconds(i64),
-}
-
-impl Life {
-    /// Returns the life of a record that expires at this time, and is `kept` afterwards.
-    ///
-    /// It is at least `kept`, also if a clock is wrong: a write makes no record vanish.
-    fn of(expiration: EpochSeconds, now: EpochSeconds, kept: Duration) -> Self {
-        let left = expiration.get().saturating_sub(now.get()).max(0);
-        let after = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
-        Self::Seconds(left.saturating_add(after).min(LONGEST_LIFE))
-    }
-}
-
-/// One field of a hash.
-struct StoredField<'a> {
-    name: Cow<'a, str>,
-    value: Cow<'a, str>,
-    /// True if the value may be compressed: it can be long, and no condition of the protocol compares it.
-    is_long: bool,
-}
-
-impl<'a> StoredField<'a> {
-    fn of_step(name: &str, result: &'a Data) -> Self {
-        Self {
-            name: Cow::Owned(format!("{STEP}{name}")),
-            value: Cow::Borrowed(result.as_str()),
-            is_long: true,
+    fn number(&mut self, number: i64) {
+        match usize::try_from(number) {
+            Ok(number) => digits(number, |digits| self.arguments.push(digits)),
+            Err(_) => self.arguments.push(number.to_string()),
         }
     }
 
-    /// Returns the field of an attribute, and those of its steps.
-    fn all_of(attribute: Attribute, value: FieldValue<'a>) -> Vec<Self> {
-        let one = |value: Cow<'a, str>, is_long| Self {
-            name: Cow::Borrowed(attribute.default_name()),
-            value,
-            is_long,
-        };
-        vec![match value {
-            FieldValue::Seconds(at) => one(Cow::Owned(at.get().to_string()), false),
-            FieldValue::Millis(at) => one(Cow::Owned(at.get().to_string()), false),
-            FieldValue::Text(text) => one(Cow::Borrowed(text), false),
-            FieldValue::Data(data) => one(Cow::Borrowed(data.as_str()), true),
-            FieldValue::Event(event) => one(Cow::Borrowed(event.stored()), true),
-            FieldValue::Steps(steps) => {
-                let results = steps
-                    .iter()
-                    .map(|(name, result)| Self::of_step(name, result));
-                return [one(Cow::Borrowed(""), false)]
-                    .into_iter()
-                    .chain(results)
-                    .collect();
+    /// Adds a condition, as an expression of Lua on a record that exists.
+    fn render(&mut self, condition: &Condition) {
+        match condition {
+            Condition::Equals(it, value) if value.fits(*it) => self.compare(it, value, "=="),
+            Condition::Differs(it, value) if value.fits(*it) => self.compare(it, value, "~="),
+            Condition::Below(it, value) if value.fits(*it) => self.compare(it, value, "<"),
+            // The attribute never has a value of this kind.
+            Condition::Equals(..) | Condition::Below(..) | Condition::NoRecord => {
+                self.group(&[], "false", "")
             }
-        }]
-    }
-}
-
-/// Adds a condition: its kind, then its parts. A group says how many arguments its parts are, so that the script can skip them.
-fn render<'a>(condition: &'a Condition, arguments: &mut Arguments<'a>) {
-    let mut compare = |of_texts, of_numbers, attribute: &Attribute, operand: &'a Operand| {
-        let (kind, operand) = match operand {
-            Operand::Text(operand) => (of_texts, text(operand)),
-            Operand::Seconds(at) => (of_numbers, number(at.get())),
-            Operand::Millis(at) => (of_numbers, number(at.get())),
-        };
-        arguments.extend([text(kind), text(attribute.default_name()), operand]);
-    };
-    match condition {
-        Condition::Equals(it, value) if value.fits(*it) => compare("equals", "n-equals", it, value),
-        Condition::Differs(it, value) if value.fits(*it) => {
-            compare("differs", "n-differs", it, value)
+            Condition::Differs(..) => self.group(&[], "true", ""),
+            Condition::Exists(it) => self.text(["record.", it.default_name(), " ~= nil"]),
+            Condition::Missing(it) => self.text(["record.", it.default_name(), " == nil"]),
+            Condition::All(parts) => self.group(parts, "true", " and "),
+            Condition::Any(parts) => self.group(parts, "false", " or "),
         }
-        Condition::Below(it, value) if value.fits(*it) => compare("below", "n-below", it, value),
-        // The attribute never has a value of this kind: an empty `any` does not hold, and an empty `all` does.
-        Condition::Equals(..) | Condition::Below(..) => group("any", &[], arguments),
-        Condition::Differs(..) => group("all", &[], arguments),
-        Condition::NoRecord => arguments.push(text("none")),
-        Condition::Exists(it) => arguments.extend(["exists", it.default_name()].map(text)),
-        Condition::Missing(it) => arguments.extend(["missing", it.default_name()].map(text)),
-        Condition::All(parts) => group("all", parts, arguments),
-        Condition::Any(parts) => group("any", parts, arguments),
+    }
+
+    /// Adds a comparison with an operand. What cannot be compared is different, and not below.
+    fn compare(&mut self, attribute: &Attribute, operand: &Operand, operator: &str) {
+        let compare = match operand {
+            Operand::Text(text) => {
+                self.arguments.push(text);
+                if operator == "<" { "(bytes(" } else { "" }
+            }
+            Operand::Seconds(at) => {
+                self.number(at.get());
+                "(numbers("
+            }
+            Operand::Millis(at) => {
+                self.number(at.get());
+                "(numbers("
+            }
+        };
+        let (before, after, last) = match compare {
+            "" => (operator, "]", ""),
+            _ => (",", "]) or 1) ", operator),
+        };
+        self.shape.compares |= !compare.is_empty();
+        self.text([
+            compare,
+            "record.",
+            attribute.default_name(),
+            " ",
+            before,
+            " arguments[",
+        ]);
+        let condition = &mut self.shape.condition;
+        digits(self.arguments.count(), |digits| {
+            condition.extend(digits.iter().map(|digit| char::from(*digit)));
+        });
+        self.text([after, last, if last.is_empty() { "" } else { " 0" }]);
+    }
+
+    fn text<const PARTS: usize>(&mut self, parts: [&str; PARTS]) {
+        for part in parts {
+            self.shape.condition.push_str(part);
+        }
+    }
+
+    fn group(&mut self, parts: &[Condition], of_none: &str, between: &str) {
+        self.shape.condition.push('(');
+        for (number, part) in parts.iter().enumerate() {
+            if number > 0 {
+                self.shape.condition.push_str(between);
+            }
+            self.render(part);
+        }
+        if parts.is_empty() {
+            self.shape.condition.push_str(of_none);
+        }
+        self.shape.condition.push(')');
     }
 }
 
-fn group<'a>(kind: &'static str, parts: &'a [Condition], arguments: &mut Arguments<'a>) {
-    arguments.extend([text(kind), text("")]);
-    let first = arguments.len();
-    parts.iter().for_each(|part| render(part, arguments));
-    arguments[first - 1] = number(arguments.len() - first);
+/// Returns for how many seconds the server keeps a record that expires at this time, and is `kept` afterwards.
+///
+/// It is at least `kept`, also if a clock is wrong: a write makes no record vanish.
+fn life(expiration: EpochSeconds, now: EpochSeconds, kept: Duration) -> i64 {
+    let left = expiration.get().saturating_sub(now.get()).max(0);
+    let after = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
+    left.saturating_add(after).min(LONGEST_LIFE)
 }
 
 #[cfg(test)]
@@ -293,11 +340,12 @@ mod tests {
 
     use idempotency_core::protocol::condition::{claimable, held_by};
     use idempotency_core::protocol::policy::OnTimeout;
-    use idempotency_core::record::{Field, OwnerToken, Record, RecordId, StoredEvent};
+    use idempotency_core::record::{Data, Field, OwnerToken, RecordId, StoredEvent};
     use idempotency_core::store::Change;
     use idempotency_core::time::EpochMillis;
 
     use super::*;
+    use crate::resp::{self, Value, command_with};
 
     const NOW: EpochSeconds = EpochSeconds::new(1_700_000_000);
 
@@ -309,15 +357,56 @@ mod tests {
             write,
             condition,
         };
-        shown(&super::write(record, NOW, None).unwrap())
+        shown(&Request::write(record, NOW, None).unwrap())
     }
 
-    fn shown(arguments: &Arguments<'_>) -> String {
-        let texts = arguments.iter().map(|it| match it.is_empty() {
-            true => "''".to_owned(),
-            false => String::from_utf8(it.to_vec()).unwrap(),
+    /// Returns the kind, the life, what is removed, and the arguments from the first field on, with the condition's operands before them.
+    fn shown(request: &Request) -> String {
+        let Shape {
+            life,
+            removed,
+            drops_steps,
+            first,
+            ..
+        } = &request.shape;
+        let mut words = vec![request.kind.to_owned()];
+        words.extend(
+            [life, &*removed.join("+")]
+                .iter()
+                .filter(|it| !it.is_empty())
+                .map(|it| it.to_string()),
+        );
+        words.extend(drops_steps.then(|| "drops".to_owned()));
+        let arguments = arguments(request);
+        let (before, fields) = arguments.split_at(first.saturating_sub(2).min(arguments.len()));
+        words.extend(before.iter().cloned());
+        words.push("|".to_owned());
+        words.extend(fields.iter().cloned());
+        words.join(" ")
+    }
+
+    /// Returns the arguments after the kind. An empty one is `''`.
+    fn arguments(request: &Request) -> Vec<String> {
+        let words = words(request)
+            .into_iter()
+            .skip(1)
+            .map(|word| match word.is_empty() {
+                true => "''".to_owned(),
+                false => String::from_utf8(word).unwrap(),
+            });
+        words.collect()
+    }
+
+    fn words(request: &Request) -> Vec<Vec<u8>> {
+        let mut command = command_with([], &request.arguments);
+        let Some(Value::List(words)) = resp::take(&mut command).unwrap() else {
+            panic!("a command is a list")
+        };
+        let words = words.into_iter().map(|word| match word {
+            Value::Text(text) => text,
+            _ => panic!("an argument is a text"),
         });
-        texts.collect::<Vec<_>>().join(" ")
+        words.collect()
     }
 
     /// Returns a record with a value of each attribute.
@@ -343,12 +432,12 @@ mod tests {
         // Frozen: it is the stored format.
         assert_eq!(
             line(&Write::Put(full()), &Condition::NoRecord),
-            "put none 1213200 0 0 v 1 expiration 1700003600 in_progress_expiration 1700000900000 status INPROGRESS data {\"id\":7} \
+            "put until 1213200 | v 1 expiration 1700003600 in_progress_expiration 1700000900000 status INPROGRESS data {\"id\":7} \
              validation c4ca owner 07 failure Timeout operation shop::pay decision {} event {\"all\":1} steps '' step:a b 2 undo []"
         );
         assert_eq!(
             line(&Write::Put(Record::default()), &Condition::NoRecord),
-            "put none same 0 0 v 1"
+            "put never | v 1"
         );
     }
 
@@ -363,14 +452,11 @@ mod tests {
             owner: full().owner,
             ..Record::default()
         };
-        assert_eq!(
-            update(owner.clone(), &[]),
-            "update all 0 same 0 0 v 1 owner 07"
-        );
+        assert_eq!(update(owner.clone(), &[]), "update same | v 1 owner 07");
         let removed = [Attribute::Owner, Attribute::Steps, Attribute::Expiration];
         assert_eq!(
             update(owner, &removed),
-            "update all 0 never 1 3 owner steps expiration v 1"
+            "update never owner+steps+expiration drops | v 1"
         );
         let steps = Record {
             steps: full().steps,
@@ -378,51 +464,103 @@ mod tests {
         };
         assert_eq!(
             update(steps, &[]),
-            "update all 0 same 1 0 v 1 steps '' step:a b 2"
+            "update same drops | v 1 steps '' step:a b 2"
         );
     }
 
     #[test]
     fn a_delete_and_a_step_have_no_more_than_they_need() {
         let none = Condition::NoRecord;
-        assert_eq!(line(&Write::Delete, &none), "delete none");
+        assert_eq!(line(&Write::Delete, &none), "delete |");
         let step = Write::Step {
             name: "a:b".to_owned(),
             result: Data::new("7"),
         };
-        assert_eq!(line(&step, &none), "step none same 0 0 v 1 step:a:b 7");
-        assert_eq!(shown(&list(Some(&none))), "list none");
-        assert_eq!(shown(&list(None)), "list all 0");
+        assert_eq!(line(&step, &none), "step | v 1 step:a:b 7");
     }
 
     #[test]
-    fn a_condition_has_the_length_of_each_group_and_no_comparison_that_cannot_hold() {
+    fn a_condition_is_an_expression_without_operands_and_says_what_it_reads() {
         let rendered = |condition: &Condition| {
-            let mut arguments = Vec::new();
-            render(condition, &mut arguments);
-            shown(&arguments)
+            let request = Request::new("update", condition);
+            let mut text = request.shape.condition.clone();
+            for (number, operand) in arguments(&request).iter().enumerate().rev() {
+                text = text.replace(&format!("arguments[{}]", number + 2), operand);
+            }
+            let script = request.shape.script();
+            let (_, names) = script.split_once("names = {").unwrap();
+            let (names, _) = names.split_once(", }").unwrap();
+            let none = request.shape.holds_for_none;
+            assert_eq!(script.contains("function numbers"), text.contains("or 1)"));
+            format!("{text} {} {none}", names.replace("', '", "+"))
         };
         let now = EpochMillis::new(1_700_000_000_500);
         assert_eq!(
             rendered(&claimable(now, OnTimeout::Rerun)),
-            "any 24 none all 13 n-below expiration 1700000000 any 8 differs status INPROGRESS missing in_progress_expiration \
-             n-below in_progress_expiration 1700000000500 all 6 equals status INPROGRESS n-below in_progress_expiration 1700000000500"
+            "((false) or ((numbers(record.expiration , 1700000000) or 1) < 0 and (record.status ~= INPROGRESS or record.in_progress_expiration == nil or \
+             (numbers(record.in_progress_expiration , 1700000000500) or 1) < 0)) or (record.status == INPROGRESS and \
+             (numbers(record.in_progress_expiration , 1700000000500) or 1) < 0)) 'v+steps+expiration+in_progress_expiration+status' true"
         );
         let owner = OwnerToken::from_record("07".to_owned());
         assert_eq!(
             rendered(&held_by(&owner)),
-            "all 6 equals owner 07 equals status INPROGRESS"
+            "(record.owner == 07 and record.status == INPROGRESS) 'v+steps+status+owner' false"
         );
-        let seconds = || Operand::Seconds(EpochSeconds::new(1));
+        let seconds = || Operand::Seconds(EpochSeconds::new(-1));
+        let below = Condition::Below(Attribute::Owner, Operand::Text("b".to_owned()));
         let lease = Attribute::InProgressExpiration;
         for (condition, expected) in [
-            (Condition::Below(lease, seconds()), "any 0"),
-            (Condition::Equals(Attribute::Owner, seconds()), "any 0"),
-            (Condition::Differs(lease, seconds()), "all 0"),
-            (Condition::Exists(Attribute::Failure), "exists failure"),
+            (
+                below,
+                "(bytes(record.owner , b) or 1) < 0 'v+steps+owner' false",
+            ),
+            (
+                Condition::Below(Attribute::Expiration, seconds()),
+                "(numbers(record.expiration , -1) or 1) < 0 'v+steps+expiration' false",
+            ),
+            (
+                Condition::Below(lease, seconds()),
+                "(false) 'v+steps' false",
+            ),
+            (
+                Condition::Equals(Attribute::Owner, seconds()),
+                "(false) 'v+steps' false",
+            ),
+            (
+                Condition::Differs(lease, seconds()),
+                "(true) 'v+steps' true",
+            ),
+            (
+                Condition::Exists(Attribute::Failure),
+                "record.failure ~= nil 'v+steps+failure' false",
+            ),
+            (Condition::All(Vec::new()), "(true) 'v+steps' true"),
         ] {
             assert_eq!(rendered(&condition), expected);
         }
+    }
+
+    #[test]
+    fn a_script_has_no_word_left_and_one_shape_for_other_values() {
+        let write = |owner: &str| {
+            let id = RecordId::new("pay#1");
+            let condition = held_by(&OwnerToken::from_record(owner.to_owned()));
+            let change = Change {
+                set: full(),
+                remove: vec![Attribute::Event],
+            };
+            let record = RecordWrite {
+                id: &id,
+                write: &Write::Update(change),
+                condition: &condition,
+            };
+            Request::write(record, NOW, None).unwrap().shape
+        };
+        let shape = write("07");
+        assert!(shape == write("'] or true --"));
+        let script = shape.script();
+        assert!(!script.replace("$'", "").contains('$'), "{script}");
+        assert!(script.contains("{'', 'event', }"), "{script}");
     }
 
     #[test]
@@ -437,12 +575,11 @@ mod tests {
             (NOW.get() + 315_360_000, 315_360_000 + hour),
             (i64::MAX, LONGEST_LIFE),
         ] {
-            let life = Life::of(EpochSeconds::new(expiration), NOW, KEPT_AFTER_EXPIRATION);
-            assert_eq!(life, Life::Seconds(seconds), "{expiration}");
+            let life = life(EpochSeconds::new(expiration), NOW, KEPT_AFTER_EXPIRATION);
+            assert_eq!(life, seconds, "{expiration}");
         }
         let held = NOW.plus(Duration::from_secs(10 * 365 * 24 * 60 * 60));
-        let held = Life::of(held, NOW, CLAIM_KEPT_AFTER_EXPIRATION);
-        assert!(held != Life::Seconds(LONGEST_LIFE));
+        assert!(life(held, NOW, CLAIM_KEPT_AFTER_EXPIRATION) < LONGEST_LIFE);
     }
 
     #[test]
@@ -461,7 +598,7 @@ mod tests {
             let remove = Vec::new();
             let update = Write::Update(Change { set, remove });
             let line = line(&update, &Condition::NoRecord);
-            let expected = format!("update none {seconds} 0 0 v 1 expiration");
+            let expected = format!("update until {seconds} | v 1 expiration");
             assert!(line.starts_with(&expected), "{line}");
         }
     }
@@ -476,7 +613,7 @@ mod tests {
                 write: &put,
                 condition: &condition,
             };
-            super::write(write, NOW, None).map(drop)
+            Request::write(write, NOW, None).map(drop)
         };
         let long = |bytes| Record {
             data: Field::Value(Data::new("x".repeat(bytes))),
@@ -513,13 +650,11 @@ mod tests {
                 write: &put,
                 condition: &condition,
             };
-            let arguments = super::write(record, NOW, above).unwrap();
+            let request = Request::write(record, NOW, above).unwrap();
+            let words = words(&request);
             let value = |name: &str| {
-                let at = arguments
-                    .iter()
-                    .rposition(|it| **it == *name.as_bytes())
-                    .unwrap();
-                arguments[at + 1].len()
+                let at = words.iter().rposition(|it| *it == name.as_bytes());
+                words[at.unwrap() + 1].len()
             };
             ["data", "event", "step:a", "undo"].map(value)
         };

@@ -12,7 +12,9 @@ use serde_json::json;
 use crate::address::Address;
 use crate::connection::Server;
 use crate::reply::Reply;
-use crate::request::{Arguments, list};
+use crate::request::Request;
+use crate::resp::{Value, command};
+use crate::start::Info;
 use crate::store::ValkeyStore;
 
 /// Where a page begins: at a cursor of a server, after the records that its last step found beyond the limit of a page.
@@ -77,7 +79,9 @@ impl StoreScan for ValkeyStore {
                 .drain(..limit.min(position.left.len()))
                 .collect();
             let read = ids.len();
-            let records = self.shown(server, ids, &list(request.filter)).await?;
+            let records = self
+                .shown(server, ids, &Request::list(request.filter))
+                .await?;
             let is_done = position.left.is_empty() && position.cursor == "0";
             let next = match is_done {
                 false => Some(position.text(&server.address)),
@@ -125,29 +129,36 @@ impl ValkeyStore {
         limit: usize,
         position: &mut Position,
     ) -> Result<(), StoreError> {
-        let mut scan = redis::cmd("SCAN");
         let cursor = if position.cursor.is_empty() {
             "0"
         } else {
             &position.cursor
         };
-        scan.arg(cursor)
-            .arg("MATCH")
-            .arg(self.prefix.pattern(prefix));
-        scan.arg("COUNT").arg(limit).arg("TYPE").arg("hash");
-        let log = SendLog::new();
-        log.preparing();
-        let reply = self.sender.read(server, &scan, &log).await?;
-        let (cursor, keys): (String, Vec<Vec<u8>>) =
-            redis::from_redis_value(reply).map_err(|_| {
-                self.rejected(
-                    "the reply to SCAN cannot be read: check what stands before the server",
-                )
-            })?;
+        let (pattern, limit) = (self.prefix.pattern(prefix), limit.to_string());
+        // A server that is no primary any more can have old records.
+        let info = command(["INFO", "replication"]);
+        let scan = command([
+            "SCAN", cursor, "MATCH", &pattern, "COUNT", &limit, "TYPE", "hash",
+        ]);
+        let both = [info, scan].concat();
+        let replies = self.sender.read_all(server, &both, 2).await;
+        let replies = replies.map_err(|failure| failure.error)?;
+        let mut replies = replies.into_iter().flatten();
+        if replies
+            .next()
+            .is_some_and(|info| Info::of(info).is_replica())
+        {
+            server.disconnect();
+            return Err(self.rejected(
+                "the server is no primary any more, so the listing is not complete: list again",
+            ));
+        }
+        let reply = replies.next().unwrap_or(Value::Nil);
+        let (cursor, keys) = read_step(reply).ok_or_else(|| {
+            self.rejected("the reply to SCAN cannot be read: check what stands before the server")
+        })?;
         position.cursor = cursor;
-        let ids = keys
-            .into_iter()
-            .filter_map(|key| self.prefix.id(&String::from_utf8(key).ok()?));
+        let ids = keys.iter().filter_map(|key| self.prefix.id(key));
         position.left = ids.map(|id| id.as_str().to_owned()).collect();
         Ok(())
     }
@@ -157,18 +168,19 @@ impl ValkeyStore {
         &self,
         server: &Arc<Server>,
         ids: Vec<String>,
-        filter: &Arguments<'_>,
+        filter: &Request,
     ) -> Result<Vec<(RecordId, Record)>, StoreError> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let mut commands = redis::pipe();
         let key = |id: &str| self.prefix.key(&RecordId::new(id));
-        for (number, id) in ids.iter().enumerate() {
-            // The first one brings the script.
-            commands.add_command(self.sender.script(&key(id), filter, number == 0));
-        }
-        let replies = self.sender.read_all(server, &commands).await;
+        let script = self.sender.script(filter);
+        // The first one brings the script.
+        let commands = ids.iter().enumerate();
+        let commands: Vec<_> = commands
+            .flat_map(|(number, id)| script.command(&key(id), filter, number == 0))
+            .collect();
+        let replies = self.sender.read_all(server, &commands, ids.len()).await;
         let replies = replies.map_err(|failure| failure.error)?;
         let mut records = Vec::new();
         for (id, reply) in ids.into_iter().zip(replies) {
@@ -194,6 +206,25 @@ impl ValkeyStore {
             format!("{}: {text}", idempotency_core::store::Store::name(self)),
         )
     }
+}
+
+/// Reads the reply to `SCAN`: the next cursor, and keys.
+fn read_step(reply: Value) -> Option<(String, Vec<String>)> {
+    let Value::List(parts) = reply else {
+        return None;
+    };
+    let Ok([Value::Text(cursor), Value::List(keys)]) = <[Value; 2]>::try_from(parts) else {
+        return None;
+    };
+    let text = |key| match key {
+        Value::Text(key) => String::from_utf8(key).ok(),
+        _ => None,
+    };
+    // A key of another program can be no UTF-8.
+    Some((
+        String::from_utf8(cursor).ok()?,
+        keys.into_iter().filter_map(text).collect(),
+    ))
 }
 
 #[cfg(test)]

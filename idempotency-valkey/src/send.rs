@@ -3,20 +3,21 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
-use redis::{Cmd, Pipeline, Script, Value};
 use tokio::time::{sleep, timeout};
 
 use crate::address::Address;
 use crate::connection::Server;
 use crate::failure::{Failure, Next};
-use crate::key::slot;
 use crate::nodes::Nodes;
 use crate::reply::Reply;
-use crate::request::{Arguments, SCRIPT};
+use crate::request::{Request, Shape};
+use crate::resp::{Value, command, command_with};
 
 /// The most pauses of one request. After each it is sent again.
 pub(crate) const MOST_PAUSES: u32 = 4;
@@ -33,23 +34,42 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// Where a command goes.
 #[derive(Clone, Copy)]
 enum To<'a> {
-    /// To the server that has this slot.
-    Slot(u16),
+    /// To the server that has this key.
+    Key(&'a str),
     /// To this server.
     Server(&'a Arc<Server>),
+}
+
+/// A text of the script, and its digest, by which the servers that have it know it.
+pub(crate) struct Script {
+    text: String,
+    digest: String,
+    /// True if this process has run it. The first write sends the whole text, so that it need not be asked for it.
+    is_sent: AtomicBool,
+}
+
+impl Script {
+    /// Returns the command that runs the script: by its digest, or by its whole text, with which the server keeps it.
+    pub(crate) fn command(&self, key: &str, request: &Request, whole: bool) -> Vec<u8> {
+        let [name, script] = match whole {
+            true => ["EVAL", &self.text],
+            false => ["EVALSHA", &self.digest],
+        };
+        command_with([name, script, "1", key], &request.arguments)
+    }
 }
 
 /// Sends commands to the servers.
 pub(crate) struct Sender {
     pub(crate) nodes: Nodes,
-    script: Script,
+    scripts: Mutex<HashMap<Shape, Arc<Script>>>,
 }
 
 impl Sender {
     pub(crate) fn new(nodes: Nodes) -> Self {
         Self {
             nodes,
-            script: Script::new(SCRIPT),
+            scripts: Mutex::default(),
         }
     }
 
@@ -61,12 +81,14 @@ impl Sender {
     pub(crate) async fn run(
         &self,
         key: &str,
-        arguments: &Arguments<'_>,
+        request: &Request,
         writes: bool,
         log: &SendLog,
     ) -> Result<Reply, StoreError> {
-        let command = |whole| self.script(key, arguments, whole);
-        self.send(To::Slot(slot(key)), command, writes, read_reply, log)
+        let script = self.script(request);
+        let is_first = !script.is_sent.swap(true, Ordering::Relaxed);
+        let command = |whole| script.command(key, request, whole || writes && is_first);
+        self.send(To::Key(key), command, writes, read_reply, log)
             .await
     }
 
@@ -78,10 +100,10 @@ impl Sender {
     pub(crate) async fn read(
         &self,
         server: &Arc<Server>,
-        command: &Cmd,
+        command: &[u8],
         log: &SendLog,
     ) -> Result<Value, StoreError> {
-        let (to, command) = (To::Server(server), |_| command.clone());
+        let (to, command) = (To::Server(server), |_| command.to_vec());
         self.send(to, command, false, |value, _| Ok(value), log)
             .await
     }
@@ -95,44 +117,46 @@ impl Sender {
     pub(crate) async fn read_all(
         &self,
         server: &Server,
-        commands: &Pipeline,
+        commands: &[u8],
+        replies: usize,
     ) -> Result<Vec<Option<Value>>, Failure> {
-        let failed = |error| Failure::of(error, &server.address);
-        let sent = server.connect().await?.send_all(commands);
-        let replies = in_time(server, sent).await?.map_err(failed)?;
-        let replies = replies.into_iter().map(|reply| {
-            reply.extract_error().map(Some).or_else(|error| {
-                let failure = failed(error);
+        let link = server.connect(None).await?;
+        let replies = in_time(server, link.send(commands, replies)).await?;
+        let replies = replies.into_iter().map(|reply| match reply {
+            Value::Error(error) => {
+                let failure = Failure::of(&error, &server.address);
                 match failure.next {
                     Next::Follow(_) | Next::Ask(_) | Next::SendScript => Ok(None),
                     _ => Err(failure),
                 }
-            })
+            }
+            reply => Ok(Some(reply)),
         });
         replies.collect()
     }
 
-    /// Returns the command that runs the script: by its digest, or by its whole text, with which the server keeps it.
-    pub(crate) fn script(&self, key: &str, arguments: &Arguments<'_>, whole: bool) -> Cmd {
-        let mut command = match whole {
-            true => redis::cmd("EVAL"),
-            false => redis::cmd("EVALSHA"),
-        };
-        command.arg(if whole {
-            SCRIPT
-        } else {
-            self.script.get_hash()
-        });
-        command.arg(1).arg(key);
-        for argument in arguments {
-            command.arg(&**argument);
+    /// Returns the script of a request. There are few, because operands and values are arguments.
+    pub(crate) fn script(&self, request: &Request) -> Arc<Script> {
+        // A panic cannot leave them half written, so a poisoned lock is still good.
+        let mut scripts = self.scripts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(script) = scripts.get(&request.shape) {
+            return Arc::clone(script);
         }
-        command
+        let text = request.shape.script();
+        let digest = sha1_smol::Sha1::from(&text).digest().to_string();
+        let is_sent = AtomicBool::new(false);
+        let script = Arc::new(Script {
+            text,
+            digest,
+            is_sent,
+        });
+        scripts.insert(request.shape.clone(), Arc::clone(&script));
+        script
     }
 
     fn server(&self, to: To<'_>) -> Arc<Server> {
         match to {
-            To::Slot(slot) => self.nodes.of_slot(slot),
+            To::Key(key) => self.nodes.of_key(key),
             To::Server(server) => Arc::clone(server),
         }
     }
@@ -141,7 +165,7 @@ impl Sender {
     async fn send<T>(
         &self,
         to: To<'_>,
-        command: impl Fn(bool) -> Cmd,
+        command: impl Fn(bool) -> Vec<u8>,
         writes: bool,
         read: fn(Value, &Address) -> Result<T, Failure>,
         log: &SendLog,
@@ -150,7 +174,7 @@ impl Sender {
         let mut server = self.server(to);
         let (mut pauses, mut redirects) = (0, 0);
         loop {
-            let sent = send_once(&server, &command(whole), asking, writes, log).await;
+            let sent = send_once(&server, command(whole), asking, writes, log).await;
             let failure = match sent.and_then(|value| read(value, &server.address)) {
                 Ok(done) => return Ok(done),
                 Err(failure) => failure,
@@ -198,47 +222,57 @@ impl Sender {
 /// Sends a command once, and notes it.
 async fn send_once(
     server: &Server,
-    command: &Cmd,
+    mut sent: Vec<u8>,
     asking: bool,
     writes: bool,
     log: &SendLog,
 ) -> Result<Value, Failure> {
-    let link = server.connect().await?;
+    let link = server.connect(log.limit()).await?;
     match writes {
         true => log.sending(),
         false => log.reading(),
     }
-    let sent = async {
-        if !asking {
-            return link.send(command).await;
-        }
+    if asking {
         // Together, because `ASKING` holds for the next command of the connection.
-        let mut both = redis::pipe();
-        both.cmd("ASKING").add_command(command.clone());
-        let mut replies = link.send_all(&both).await?.into_iter();
-        let asked = replies.next().unwrap_or_default().extract_error();
-        match replies.next().unwrap_or_default().extract_error() {
-            // Without `ASKING` the server sends the request back.
-            Err(back) if back.redirect_node().is_some() => Err(asked.err().unwrap_or(back)),
-            reply => reply,
-        }
-    };
-    let replied = match log.limit() {
+        sent = [command(["ASKING"]), sent].concat();
+    }
+    let sent = link.send(&sent, 1 + usize::from(asking));
+    let mut replies = match log.limit() {
         // The engine ends the request.
-        Some(_) => sent.await,
+        Some(_) => sent.await?,
         None => in_time(server, sent).await?,
     };
-    replied.map_err(|error| Failure::of(error, &server.address))
+    let failed = |error: &str| Failure::of(error, &server.address);
+    match (replies.pop(), replies.pop()) {
+        (Some(Value::Error(error)), asked) => Err(match (failed(&error), asked) {
+            // Without `ASKING` the server sends the request back.
+            (
+                Failure {
+                    next: Next::Follow(_) | Next::Ask(_),
+                    ..
+                },
+                Some(Value::Error(refused)),
+            ) => failed(&refused),
+            (failure, _) => failure,
+        }),
+        (reply, _) => Ok(reply.unwrap_or(Value::Nil)),
+    }
 }
 
 /// Waits for the replies of a server to a request without a limit of its own.
-async fn in_time<T>(server: &Server, sent: impl Future<Output = T>) -> Result<T, Failure> {
-    timeout(LONGEST, sent).await.map_err(|_| {
+async fn in_time<T>(
+    server: &Server,
+    sent: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    timeout(LONGEST, sent).await.unwrap_or_else(|_| {
         let text = format!(
             "no reply of {} within {LONGEST:?}: check that it runs, and the network",
             server.address
         );
-        Failure::lost(StoreError::new(StoreErrorKind::Unreachable, text))
+        Err(Failure::lost(StoreError::new(
+            StoreErrorKind::Unreachable,
+            text,
+        )))
     })
 }
 

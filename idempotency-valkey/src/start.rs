@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
-use redis::Value;
 
 use crate::address::Address;
 use crate::connection::Server;
-use crate::request::probe;
+use crate::request::Request;
+use crate::resp::{Value, command};
 use crate::send::Sender;
 
 /// The oldest version of Redis that performs the script, which each Valkey states too.
@@ -67,7 +67,7 @@ impl Checks {
         } else {
             of_seed.check(&seed.address)?;
         }
-        sender.run(key, &probe(), false, log).await?;
+        sender.run(key, &Request::probe(), false, log).await?;
         if !self.passed.swap(true, Ordering::AcqRel) && self.durability == Durability::Asynchronous
         {
             tracing::warn!(
@@ -82,18 +82,26 @@ impl Checks {
 
 /// Asks a server what it is.
 async fn info(sender: &Sender, server: &Arc<Server>, log: &SendLog) -> Result<Info, StoreError> {
-    let value = sender.read(server, &redis::cmd("INFO"), log).await?;
-    match value {
-        Value::BulkString(text) => Ok(Info(String::from_utf8_lossy(&text).into_owned())),
-        Value::VerbatimString { text, .. } => Ok(Info(text)),
-        _ => Ok(Info(String::new())),
-    }
+    let value = sender.read(server, &command(["INFO"]), log).await?;
+    Ok(Info::of(value))
 }
 
 /// The reply to `INFO`: a field a line.
-struct Info(String);
+pub(crate) struct Info(String);
 
 impl Info {
+    pub(crate) fn of(reply: Value) -> Self {
+        Self(match reply {
+            Value::Text(text) => String::from_utf8_lossy(&text).into_owned(),
+            _ => String::new(),
+        })
+    }
+
+    /// Returns true if the server performs no writes, and can have old records.
+    pub(crate) fn is_replica(&self) -> bool {
+        self.field("role") == Some("slave")
+    }
+
     fn field(&self, name: &str) -> Option<&str> {
         let mut lines = self.0.lines();
         lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
@@ -113,7 +121,7 @@ impl Info {
             );
             return fail(StoreErrorKind::WrongSchema, text);
         }
-        if self.field("role") == Some("slave") {
+        if self.is_replica() {
             let text = format!(
                 "{address} is a replica, which performs no write: write the endpoint of the primary, or wait for the failover"
             );

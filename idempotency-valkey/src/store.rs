@@ -14,7 +14,7 @@ use idempotency_core::time::EpochSeconds;
 
 use crate::key::KeyPrefix;
 use crate::reply::{Fields, Reply};
-use crate::request::{self, LARGEST_VALUE, TooLarge};
+use crate::request::{LARGEST_VALUE, Request, TooLarge};
 use crate::send::Sender;
 use crate::start::{Checks, Durability};
 
@@ -85,10 +85,10 @@ impl ValkeyStore {
         if keeps_event(record.write) {
             permit_events(self.unencrypted_events, self)?;
         }
-        let arguments = request::write(record, now(), self.compress_above)
+        let request = Request::write(record, now(), self.compress_above)
             .map_err(|error| self.too_large(&error))?;
         let key = self.prefix.key(record.id);
-        Ok(match self.sender.run(&key, &arguments, true, log).await? {
+        Ok(match self.sender.run(&key, &request, true, log).await? {
             Reply::Applied(replaced) => match record.write {
                 Write::Put(_) => StoreReply::replaced(replaced.map(|fields| fields.record().0)),
                 _ => StoreReply::applied(),
@@ -120,7 +120,7 @@ impl ValkeyStore {
         log: &SendLog,
     ) -> Result<Option<Fields>, StoreError> {
         let key = self.prefix.key(id);
-        match self.sender.run(&key, &request::read(), false, log).await? {
+        match self.sender.run(&key, &Request::read(), false, log).await? {
             Reply::Refused(fields) => Ok(fields),
             reply => {
                 let text = format!("{} replied {reply:?} to a read", self.name());

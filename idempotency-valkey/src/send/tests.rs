@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 use crate::address::Target;
 use crate::connection::Connector;
-use crate::request;
+use crate::request::Request;
 
 /// What a server does with a command.
 #[derive(Clone)]
@@ -65,6 +65,14 @@ impl Fake {
     }
 
     fn sender(&self) -> Sender {
+        let sender = self.new_sender();
+        let script = sender.script(&Request::list(None));
+        script.is_sent.store(true, Ordering::Relaxed);
+        sender
+    }
+
+    /// Returns a sender that has not sent the script yet.
+    fn new_sender(&self) -> Sender {
         let target = Target::of(&format!("redis://{}", self.address)).unwrap();
         Sender::new(Nodes::new(Connector { target, tls: None }))
     }
@@ -140,13 +148,21 @@ fn slots(Address { host, port }: &Address) -> Does {
 async fn write(sender: &Sender) -> (Result<Reply, StoreError>, SendLog) {
     let log = SendLog::with_limit(Duration::from_secs(5));
     log.preparing();
-    let arguments = request::list(None);
+    let request = Request::list(None);
     let reply = timeout(
         Duration::from_secs(5),
-        sender.run("p:{a}", &arguments, true, &log),
+        sender.run("p:{a}", &request, true, &log),
     )
     .await;
     (reply.expect("the write ends in time"), log)
+}
+
+#[tokio::test]
+async fn a_process_sends_a_script_whole_the_first_time() {
+    let fake = Fake::new(vec![replies(APPLIED), replies(APPLIED)]).await;
+    let sender = fake.new_sender();
+    assert!(write(&sender).await.0.is_ok() && write(&sender).await.0.is_ok());
+    assert_eq!(fake.seen(), ["EVAL", "EVALSHA"]);
 }
 
 #[tokio::test]
@@ -263,21 +279,19 @@ async fn a_server_that_cannot_be_reached_has_applied_nothing() {
 }
 
 #[tokio::test]
-async fn a_connection_whose_send_was_given_up_is_tried_before_the_next_one() {
+async fn a_connection_whose_send_was_given_up_is_not_used_again() {
     let fake = Fake::new(vec![Does::Hangs, replies(APPLIED)]).await;
     let sender = fake.sender();
     let log = SendLog::with_limit(Duration::from_secs(5));
-    let arguments = request::list(None);
+    let request = Request::list(None);
     {
-        let mut send = std::pin::pin!(sender.run("p:{a}", &arguments, true, &log));
+        let mut send = std::pin::pin!(sender.run("p:{a}", &request, true, &log));
         tokio::select! {
             _ = &mut send => panic!("the server does not reply"),
             () = async { while fake.seen().is_empty() { tokio::task::yield_now().await } } => {}
         }
     }
     assert!(log.maybe_applied(), "the send was given up");
-    tokio::time::pause();
-    // The server does not read the `PING`, so a new connection is made.
     assert!(write(&sender).await.0.is_ok());
     assert_eq!(fake.seen(), ["EVALSHA", "EVALSHA"]);
 }
@@ -414,6 +428,7 @@ async fn a_listing_follows_the_keys_that_a_server_is_getting() {
     // The script came with the first key, so the server does not have it for the second one.
     getting.does(vec![
         slots(&getting.address),
+        replies("$11\r\nrole:master\r\n"),
         replies(format!("*2\r\n$1\r\n0\r\n{keys}")),
         moved(),
         replies("-NOSCRIPT No matching script.\r\n"),

@@ -1,6 +1,6 @@
 //! What a wrong server, a wrong login and a wrong setting get: an error at the start or in the call that says what to do.
 
-use idempotency_core::store::{Store, StoreReply};
+use idempotency_core::store::{ScanRequest, Store, StoreReply, StoreScan as _};
 use idempotency_lambda::BoxError;
 use idempotency_testkit::store::StoreExt;
 use idempotency_tests::End;
@@ -221,7 +221,11 @@ async fn a_server_that_is_no_primary_any_more_shows_no_old_record() -> Result<()
     let id = idempotency_tests::id(&charge(), &json!("1"));
     let reply = store.get(&id).await;
     assert!(matches!(reply, StoreReply::Failed { .. }), "{reply:?}");
+    let listed = store.scan(ScanRequest::default()).await.unwrap_err();
+    assert!(listed.to_string().contains("list again"), "{listed}");
     server.ask(&["REPLICAOF", "NO", "ONE"]);
+    let listed = store.scan(ScanRequest::default()).await?;
+    assert_eq!(listed.records.len(), 1);
     assert_eq!(calls.call(&store, "1").await, End::Replayed(1));
     Ok(())
 }

@@ -8,6 +8,7 @@ mod conformance;
 mod durability;
 mod frozen;
 mod harness;
+mod password;
 mod server;
 mod soak;
 mod tls;
