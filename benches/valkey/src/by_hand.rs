@@ -1,24 +1,34 @@
-//! Two commands of `redis`, as an engineer who knows Valkey writes them: a claim that brings back what is there, and a completion that
-//! checks the owner.
+//! Commands of `redis`, as an engineer who knows Valkey writes them, with the promises that the store keeps on this path: the key is a digest of
+//! the selected values, another payload is refused by its digest, the lease of a claim ends by the caller's clock and is then taken over, and a
+//! completion is fenced. A claim is one command that brings back what is there; a script replaces what was read by something else.
+
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail, ensure};
+use md5::{Digest, Md5};
 use redis::aio::MultiplexedConnection;
 use redis::{Script, cmd};
 use serde::{Deserialize, Serialize};
 
 use crate::{LEASE, Order, Receipt, WINDOW, handler};
 
+/// How long the server keeps a claim whose run was killed, as the store does.
+const CLAIM_KEPT: u64 = 14 * 24 * 60 * 60;
+
 /// What is stored under a key, as JSON.
 #[derive(Deserialize, Serialize)]
 struct Stored {
     owner: String,
-    amount: u64,
+    /// In milliseconds since the epoch.
+    lease_end: u128,
+    /// The digest of what a duplicate must not change.
+    payload: String,
     receipt: Option<Receipt>,
 }
 
 pub struct ByHand {
     connection: MultiplexedConnection,
-    complete: Script,
+    replace: Script,
 }
 
 impl ByHand {
@@ -26,8 +36,7 @@ impl ByHand {
         let client = redis::Client::open(url)?;
         Ok(Self {
             connection: client.get_multiplexed_async_connection().await?,
-            // Only while the claim is still this one.
-            complete: Script::new(
+            replace: Script::new(
                 "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
                  redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3])
                  return 1",
@@ -37,37 +46,46 @@ impl ByHand {
 
     /// Returns the receipt of an order, and whether it was stored before.
     pub async fn charge(&mut self, order: &Order) -> Result<(Receipt, bool)> {
-        let key = format!("by-hand:{}:{}", order.user, order.order_id);
+        let key = format!("charge:{}", digest(&(&order.user, &order.order_id))?);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
         let mut stored = Stored {
             owner: format!("{:032x}", fastrand::u128(..)),
-            amount: order.amount,
+            lease_end: now + LEASE.as_millis(),
+            payload: digest(&order.amount)?,
             receipt: None,
         };
         let claim = serde_json::to_string(&stored)?;
         let mut set = cmd("SET");
-        set.arg(&key)
-            .arg(&claim)
-            .arg("NX")
-            .arg("GET")
-            .arg("EX")
-            .arg(LEASE.as_secs());
+        set.arg(&key).arg(&claim).arg("NX").arg("GET");
+        set.arg("EX").arg(WINDOW.as_secs() + CLAIM_KEPT);
         let existing: Option<String> = set.query_async(&mut self.connection).await?;
-        if let Some(existing) = existing {
-            let existing: Stored = serde_json::from_str(&existing)?;
-            ensure!(existing.amount == order.amount, "another amount");
-            let Some(receipt) = existing.receipt else {
-                bail!("in progress")
-            };
-            return Ok((receipt, true));
+        if let Some(text) = existing {
+            let existing: Stored = serde_json::from_str(&text)?;
+            ensure!(existing.payload == stored.payload, "another payload");
+            if let Some(receipt) = existing.receipt {
+                return Ok((receipt, true));
+            }
+            if existing.lease_end > now {
+                bail!("in progress");
+            }
+            self.replace(&key, &text, &claim, CLAIM_KEPT).await?;
         }
         stored.receipt = Some(handler(order));
-        let mut complete = self.complete.key(&key);
-        complete
-            .arg(&claim)
-            .arg(serde_json::to_string(&stored)?)
-            .arg(WINDOW.as_secs());
-        let is_applied: u8 = complete.invoke_async(&mut self.connection).await?;
-        ensure!(is_applied == 1, "the claim was lost");
+        let completed = serde_json::to_string(&stored)?;
+        self.replace(&key, &claim, &completed, WINDOW.as_secs()).await?;
         Ok((stored.receipt.unwrap_or_default(), false))
     }
+
+    async fn replace(&mut self, key: &str, old: &str, new: &str, seconds: u64) -> Result<()> {
+        let mut replace = self.replace.key(key);
+        replace.arg(old).arg(new).arg(seconds);
+        let is_replaced: u8 = replace.invoke_async(&mut self.connection).await?;
+        ensure!(is_replaced == 1, "the claim was lost");
+        Ok(())
+    }
+}
+
+fn digest(value: &impl Serialize) -> Result<String> {
+    let digest: [u8; 16] = Md5::digest(serde_json::to_vec(value)?).into();
+    Ok(format!("{:032x}", u128::from_be_bytes(digest)))
 }
