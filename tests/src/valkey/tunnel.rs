@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -11,6 +12,8 @@ pub struct Tunnel {
     port: u16,
     /// True while bytes pass. They are kept back for ever after.
     passes: watch::Sender<bool>,
+    /// Each connection whose bytes pass has a receiver.
+    copying: Arc<watch::Sender<()>>,
     closed: watch::Sender<bool>,
 }
 
@@ -25,18 +28,23 @@ impl Tunnel {
         let port = listener.local_addr()?.port();
         let (passes, closed) = (watch::Sender::new(true), watch::Sender::new(false));
         let (passing, closing) = (passes.subscribe(), closed.subscribe());
+        let copying = Arc::new(watch::Sender::new(()));
+        let copies = Arc::clone(&copying);
         tokio::spawn(async move {
             while let Ok((mut client, _)) = listener.accept().await {
                 let (mut passing, mut closing) = (passing.clone(), closing.clone());
+                let copies = copies.subscribe();
                 tokio::spawn(async move {
                     let mut server = TcpStream::connect(server).await?;
                     let held = async {
                         let _ = passing.wait_for(|passes| !passes).await;
                     };
                     tokio::select! {
-                        copied = tokio::io::copy_bidirectional(&mut client, &mut server) => return copied.map(drop),
+                        biased;
                         () = held => {}
+                        copied = tokio::io::copy_bidirectional(&mut client, &mut server) => return copied.map(drop),
                     }
+                    drop(copies);
                     // Neither end learns more until now.
                     let _ = closing.wait_for(|closed| *closed).await;
                     Ok(())
@@ -46,6 +54,7 @@ impl Tunnel {
         Ok(Self {
             port,
             passes,
+            copying,
             closed,
         })
     }
@@ -56,8 +65,9 @@ impl Tunnel {
     }
 
     /// Keeps all bytes back from now on.
-    pub fn hold(&self) {
+    pub async fn hold(&self) {
         self.passes.send_replace(false);
+        self.copying.closed().await;
     }
 
     /// Closes the connections, without what was kept back.

@@ -79,7 +79,7 @@ async fn a_failover_to_an_asynchronous_replica_can_lose_an_acknowledged_claim()
         tokio::task::yield_now().await;
     }
     // From here on the replica is behind.
-    tunnel.hold();
+    tunnel.hold().await;
     let mut second = None;
     let first = calls.call_with(&before, "2", async || {
         primary.kill()?;
