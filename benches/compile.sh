@@ -42,7 +42,7 @@ at_most() {
 # The project that `cargo lambda init` makes, in a folder outside of the checkout.
 cp -r "$root/templates/event/template" "$scratch/charge"
 cp "$root/Cargo.lock" "$scratch/charge"
-sed -i "/^{%/d; s|{{ checkout }}|$root|; s|{{ project_name }}|charge|" "$scratch"/charge/{Cargo.toml,src/main.rs}
+sed -i "/^{%/d; s|{% if .*{% endif %}||; s|{{ checkout }}|$root|; s|{{ project_name }}|charge|" "$scratch"/charge/{Cargo.toml,src/main.rs}
 cargo fetch --quiet --locked
 (cd "$scratch/charge" && cargo fetch --quiet)
 

@@ -18,7 +18,7 @@ mkdir "$scratch/.cargo"
 {
     sed -n '/^\[profile.dev.package."\*"\]/,/^$/p' Cargo.toml
     printf '[profile.dev.package.%s]\ndebug-assertions = true\noverflow-checks = true\n' \
-        dynamodb-{lean-client,writes} idempotency-{expression,core,macros,dynamodb,lambda,testkit}
+        dynamodb-{lean-client,writes} idempotency-{expression,core,macros,dynamodb,postgres,lambda,testkit}
 } >"$scratch/.cargo/config.toml"
 
 finish() {
@@ -62,7 +62,7 @@ check_project() {
     cd "$name"
     new+=(--render-var "checkout=$root")
     cargo lambda init "${new[@]}" </dev/null
-    if grep -rnE '\{[{%]' .; then fail "a file is not filled in"; fi
+    [[ ! -e idempotency.sql ]] || fail "a project on DynamoDB has a table of PostgreSQL"
     echo >>src/main.rs
     before=$(contents)
     if cargo lambda init "${new[@]}" </dev/null 2>"$scratch/$1.log"; then fail "a project was made over another one"; fi
@@ -76,13 +76,35 @@ check_project() {
     for property in 'DeletionPolicy: Retain' 'DeletionProtectionEnabled: true' 'PointInTimeRecoveryEnabled: true' 'AttributeName: expiration'; do
         grep -qF "$property" template.yaml || fail "the table has no \`$property\`"
     done
-    sam validate --lint --template template.yaml
-    cargo fmt --check
+    check_rendered
     # The versions of the other steps.
     cp "$root/Cargo.lock" .
     # As `watch` builds it: its first response then comes at once.
     cargo build
     check_replay "$scratch/$1.log"
+}
+
+# Checks the files of the project.
+check_rendered() {
+    # AWS resolves the reference to a secret.
+    if grep -rnE '\{[{%]' . | grep -v '{{resolve:secretsmanager:'; then fail "a file is not filled in"; fi
+    sam validate --lint --template template.yaml
+    cargo fmt --check
+}
+
+# Makes a project with its records in PostgreSQL, checks what differs from `event`, and runs its tests, which need no server.
+check_postgres() {
+    local new=(--template "$root/templates/event" --no-interactive --render-var "checkout=$root")
+    mkdir "$scratch/my-postgres"
+    cd "$scratch/my-postgres"
+    if cargo lambda init "${new[@]}" --render-var store=mysql </dev/null 2>"$scratch/postgres.log"; then fail "a project was made for an unknown store"; fi
+    grep -q 'there is no such store: write `--render-var' "$scratch/postgres.log" || fail "the refusal of a store has another text"
+    cargo lambda init "${new[@]}" --render-var store=postgres </dev/null
+    if grep -niE 'dynamo|idempotency_table' Cargo.toml README.md template.yaml; then fail "a project on PostgreSQL names DynamoDB"; fi
+    cmp idempotency.sql "$root/idempotency-postgres/migrations/0001_idempotency.sql" || fail "the table of the template is not that of the store"
+    check_rendered
+    cp "$root/Cargo.lock" .
+    cargo test
 }
 
 # check_replay <log>: sends the event of the project twice. The log has the outcome of each call.
@@ -108,21 +130,24 @@ check_replay() {
     ((executed > 0 && replayed == executed)) || fail "$executed calls were executed, and $replayed replayed"
 }
 
-# Runs the tests of all projects as one workspace: what they depend on is then compiled once. Alone, each project has other features.
+# Runs the tests of the projects on DynamoDB as one workspace: what they depend on is then compiled once. Alone, each project has other
+# features.
 test_projects() {
     cd "$scratch"
     cp "$root/Cargo.lock" .
-    printf '[workspace]\nresolver = "3"\nmembers = ["my-*"]\n' >Cargo.toml
+    printf '[workspace]\nresolver = "3"\nmembers = ["my-event", "my-queue", "my-api"]\n' >Cargo.toml
     cargo test --workspace
 }
 
 page=$(grep -o 'charge#[0-9a-f]*' docs/guide/start.md)
 for kind in event queue api; do
     echo "-- $kind"
-    for same in CargoLambda.toml template/samconfig.toml template/.gitignore; do
+    for same in template/samconfig.toml template/.gitignore; do
         cmp "$root/templates/$kind/$same" "$root/templates/event/$same" || fail "the templates have one $same"
     done
     check_project "$kind"
 done
+cmp "$root"/templates/{queue,api}/CargoLambda.toml || fail "the templates without a choice have one CargoLambda.toml"
+check_postgres
 test_projects
 grep -qF "key=my-event#${page#charge#} " "$scratch/event.log" || fail "docs/guide/start.md has another key than its event"
