@@ -45,7 +45,7 @@ async fn transfer(
         return Ok((StatusCode::BAD_REQUEST, "no amount, or no other account").into_response());
     }
     let mut tx = call.begin().await?;
-    // In the order of their ids: two transfers that meet never wait for each other.
+    // In the order of their ids: two transfers that meet do not deadlock.
     let lock = "SELECT id, balance FROM accounts WHERE id IN ($1, $2) ORDER BY id FOR UPDATE";
     let accounts = query_as(lock).bind(from).bind(&to).fetch_all(&mut *tx);
     let accounts: HashMap<String, i64> = accounts.await?.into_iter().collect();
