@@ -8,14 +8,14 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use idempotency_core::system::SystemClock;
 use idempotency_core::time::Clock;
-use idempotency_lambda::{Backend, BoxError, Deadline, ErrorKind, with_backend};
+use idempotency_lambda::{Backend, BoxError, Deadline, ErrorKind, OnTimeout, with_backend};
 use idempotency_testkit::{ManualClock, SeededRandom};
 use idempotency_tests::valkey::{Server, Tunnel};
 use idempotency_tests::{End, end, keyed};
 use serde_json::json;
 use tokio::sync::{Notify, oneshot};
 
-use super::{Calls, field, started, store};
+use super::{Calls, field, record_key, started, store};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_loses_nothing_that_was_acknowledged() -> Result<(), BoxError> {
@@ -94,6 +94,52 @@ async fn a_failover_to_an_asynchronous_replica_can_lose_an_acknowledged_claim()
     let first = first.await;
     assert!(matches!(first, End::AfterRun(_)), "{first:?}");
     assert_eq!((second, calls.runs()), (Some(End::Ran(3)), 3));
+    Ok(())
+}
+
+/// A process whose clock is late, or that comes after a kill, still finds the record.
+#[tokio::test]
+async fn the_server_keeps_a_record_for_as_long_as_the_page_says() -> Result<(), BoxError> {
+    let page = include_str!("../../../docs/guide/valkey.md");
+    for kept in [
+        "one hour after `expiration` if it is completed, otherwise two weeks after",
+        "| a held claim, a half undone key | expires after ten years | the same |",
+    ] {
+        assert!(page.contains(kept), "{kept}");
+    }
+    let (hour, day) = (3_600, 24 * 3_600);
+    let server = Server::start(&[])?;
+    let store = started(&server.url()).await;
+    let left = |order: &str| {
+        let left = server.ask(&["TTL", &record_key(order)]).text();
+        left.parse::<i64>().unwrap()
+    };
+    // The window is an hour, the deadline of a call is near.
+    for (order, on_timeout, expires) in [
+        ("1", OnTimeout::Rerun, hour),
+        ("2", OnTimeout::Hold, 10 * 365 * day),
+    ] {
+        let charge = keyed(|it| {
+            it.on_timeout(on_timeout)
+                .expires_after(Duration::from_secs(3_600))
+        });
+        let deadline = Deadline::At(SystemClock.now().plus(Duration::from_secs(30)));
+        let order_event = json!({ "order_id": order });
+        let call = charge.run(&order_event, deadline, || async {
+            let claimed = left(order) - 14 * day;
+            assert!(
+                (expires - 1_800..expires + 120).contains(&claimed),
+                "{claimed}"
+            );
+            Ok::<_, BoxError>(1_u8)
+        });
+        assert_eq!(
+            end(with_backend(super::process(store.clone()), call).await),
+            End::Ran(1)
+        );
+        let completed = left(order) - hour;
+        assert!((hour - 1_800..hour + 2).contains(&completed), "{completed}");
+    }
     Ok(())
 }
 
