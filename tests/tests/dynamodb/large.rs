@@ -148,6 +148,9 @@ async fn one_byte_more_than_lambdas_limit_goes_to_its_own_caller_alone() -> Resu
     let (kind, _) = duplicate_fails(&table).await;
     assert_eq!(kind, ErrorKind::ResponseUnavailable);
     assert_eq!(stored(&table).await.1.len(), 0);
+    // Other stores are compared with it.
+    let page = include_str!("../../../docs/guide/valkey.md");
+    assert!(page.contains(&format!("in pieces, up to {} MB", LARGEST >> 20)));
     Ok(())
 }
 
