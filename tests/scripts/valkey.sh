@@ -31,7 +31,7 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 mkdir "$VALKEY_TLS"
-# certificate <name> <argument of openssl ...>: makes a certificate and its key, by itself that of an authority.
+# certificate <name> <argument of openssl ...>: makes a certificate and its key, by itself that of an authority. It needs openssl 3.
 certificate() {
     local name=$1
     shift
