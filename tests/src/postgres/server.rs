@@ -92,20 +92,6 @@ impl Server {
             .arg(&data)
             .status();
         assert!(copied.unwrap().success());
-        for (name, content) in files {
-            let mut write = command("sh");
-            write
-                .args(["-c", "umask 077; cat > \"$0\""])
-                .arg(data.join(name));
-            let mut write = write.stdin(Stdio::piped()).spawn().unwrap();
-            write
-                .stdin
-                .take()
-                .unwrap()
-                .write_all(content.as_bytes())
-                .unwrap();
-            assert!(write.wait().unwrap().success());
-        }
         let unused = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = unused.local_addr().unwrap().port();
         drop(unused);
@@ -114,6 +100,9 @@ impl Server {
             port,
             process: None,
         };
+        for (name, content) in files {
+            server.write(name, content);
+        }
         server.restart(settings);
         server
     }
@@ -128,6 +117,33 @@ impl Server {
             std::thread::sleep(Duration::from_millis(20));
         }
         panic!("the server does not start");
+    }
+
+    /// Writes a file into its folder, which only its user may read.
+    fn write(&self, name: &str, content: &str) {
+        let mut write = command("sh");
+        write
+            .args(["-c", "umask 077; cat > \"$0\""])
+            .arg(self.data.join(name));
+        let mut write = write.stdin(Stdio::piped()).spawn().unwrap();
+        let mut input = write.stdin.take().unwrap();
+        input.write_all(content.as_bytes()).unwrap();
+        drop(input);
+        assert!(write.wait().unwrap().success());
+    }
+
+    /// Kills the server, and starts it as a standby, which is read-only.
+    pub fn restart_as_standby(&mut self) {
+        self.kill();
+        self.write("standby.signal", "");
+        self.restart(&[]);
+    }
+
+    /// Kills a standby, and starts it as a primary.
+    pub fn restart_as_primary(&mut self) {
+        self.kill();
+        std::fs::remove_file(self.data.join("standby.signal")).unwrap();
+        self.restart(&[]);
     }
 
     /// Starts the server again, without a wait.

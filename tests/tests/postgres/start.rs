@@ -282,6 +282,6 @@ async fn a_server_that_has_ended_or_was_replaced_by_a_standby_is_noticed() {
     server.kill();
     let error = refused(&store).await;
     says(&error, Kind::Unreachable, "check that the server runs");
-    server.restart(&["default_transaction_read_only=on"]);
+    server.restart_as_standby();
     says(&refused(&store).await, Kind::AccessDenied, "read-only");
 }
