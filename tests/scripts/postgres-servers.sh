@@ -29,8 +29,8 @@ fi
 
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
-# Sets `scratch`, a folder that goes with its servers when the script ends; `servers`, the folders of their programs, `older` those of 14 and 17; and `as`, the command
-# of their user: PostgreSQL does not run as root, and another user may not read this checkout.
+# Sets `scratch`, a folder that goes with its servers when the script ends; `servers`, the folders of the programs of 15 and 18; `older`, those
+# of 14 and 17; and `as`, the command of their user: PostgreSQL does not run as root, and another user may not read this checkout.
 unpack_servers() {
     as=()
     ((EUID != 0)) || as=(setpriv --reuid=65534 --regid=65534 --clear-groups)

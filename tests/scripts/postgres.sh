@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs the tests of the store on PostgreSQL and of examples/transfer against real servers, which it installs into .tools/ of the checkout
 # and starts on free ports of the loopback interface: PostgreSQL 15 and 18, each also behind PgBouncer. Some tests start and kill a server
-# of their own.
-#   tests/scripts/postgres.sh              all tests on each server
-#   tests/scripts/postgres.sh conformance  the tests with this in their name
+# of their own. On PostgreSQL 14 and 17 it runs the conformance suite and the tests of transactions.
+#   tests/scripts/postgres.sh              all of that
+#   tests/scripts/postgres.sh conformance  the tests with this in their name, on each server
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -27,7 +27,7 @@ pooler() {
     "${as[@]}" "$scratch/usr/sbin/pgbouncer" --quiet --daemon "$scratch/pooler-$port.ini"
 }
 
-for bin in "${servers[@]}"; do
+for bin in "${older[@]}" "${servers[@]}"; do
     version=$("$bin/postgres" --version) || fail "$bin/postgres does not start"
     echo "=== $version"
     server_port=$(free_port)
@@ -38,17 +38,23 @@ for bin in "${servers[@]}"; do
     cp -a "$run" "$scratch/run/template"
     start_server "$bin" "$run" "$server_port" || fail "$version does not start"
     # The soak runs on the last one, unless it is asked for.
-    skip=()
-    if (($# == 0)) && [[ $bin != "${servers[-1]}" ]]; then skip=(--skip soak::); fi
+    chosen=("$@")
+    if (($# == 0)); then
+        case $bin in
+        "${servers[-1]}") ;;
+        "$scratch"/jars/*) chosen=(conformance:: transactions:: --skip pooler --skip isolation) ;;
+        *) chosen=(--skip soak::) ;;
+        esac
+    fi
     transactions=$(free_port) statements=$(free_port)
     pooler transaction "$transactions"
     pooler statement "$statements"
     export POSTGRES_SERVER=127.0.0.1:$server_port
     POSTGRES_BIN=$bin POSTGRES_AS=${as[*]} POSTGRES_RUN=$scratch/run \
         POSTGRES_POOLER=127.0.0.1:$transactions POSTGRES_STATEMENT_POOLER=127.0.0.1:$statements \
-        cargo test "${tests[@]}" -- "${skip[@]}" "$@" 2>&1 | tee "$scratch/report"
+        cargo test "${tests[@]}" -- "${chosen[@]}" 2>&1 | tee "$scratch/report"
     if ! grep -qE ' [1-9][0-9]* passed' "$scratch/report"; then fail "no test has \"$*\" in its name"; fi
     # What the operator's command does with a table.
-    (($# > 0)) || cargo test "${with[@]}" --test cli -- postgres::
+    [[ -n $* || $bin == "$scratch"/jars/* ]] || cargo test "${with[@]}" --test cli -- postgres::
     rm -rf "$scratch/run/template"
 done
