@@ -1,0 +1,292 @@
+//! Measures calls on a server of PostgreSQL: with this framework, and with SQL that is written by hand. Both run in one process, in
+//! alternation, over one pool of one connection. `benches/postgres.sh` starts the server.
+//!
+//! ```console
+//! postgres <host:port> [rounds]
+//! ```
+//!
+//! It prints a table, and fails if a ratio is above the limit or if the two made different numbers of round trips.
+
+mod by_hand;
+mod round_trips;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use idempotency_lambda::postgres::sqlx::{PgConnection, query, query_scalar, raw_sql};
+use idempotency_lambda::postgres::{
+    Begin as _, MIGRATION, PostgresStore, PostgresStoreBuilder, pool_options,
+};
+use idempotency_lambda::{BoxError, Call, Deadline, Operation};
+
+use nix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use by_hand::ByHand;
+use round_trips::Counter;
+
+/// How long a claim lasts.
+const LEASE: Duration = Duration::from_secs(30);
+/// How long a response is replayed.
+const WINDOW: Duration = Duration::from_secs(3_600);
+
+/// The calls of a block.
+const CALLS: u64 = 500;
+/// The largest ratio that the store may have.
+const LIMIT: f64 = 1.10;
+
+/// The accounts that orders are paid from, and one that gets the money.
+const ACCOUNTS: &str = "CREATE TABLE accounts (id bigint PRIMARY KEY, balance bigint NOT NULL);
+    INSERT INTO accounts SELECT id, 1000000000000 FROM generate_series(0, 1000) id";
+
+/// The event.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Order {
+    pub user: String,
+    pub order_id: String,
+    pub amount: i64,
+    pub account: i64,
+}
+
+/// The response.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Receipt {
+    pub payment_id: String,
+    pub amount: i64,
+}
+
+/// The calls that are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Plain,
+    /// The handler moves money in the transaction of its response.
+    OwnSql,
+}
+
+fn order(number: u64, kind: Kind) -> Order {
+    Order {
+        user: "ana@example.com".to_owned(),
+        order_id: format!("{kind:?}-{number:012}"),
+        amount: 4_200,
+        account: 1 + (number % 1_000) as i64,
+    }
+}
+
+/// The work, which is the same for both.
+fn handler(order: &Order) -> Receipt {
+    Receipt {
+        payment_id: format!("pay-{}", order.order_id),
+        amount: order.amount,
+    }
+}
+
+/// The work with SQL: moves money from the account of the order, if that has enough.
+async fn transfer(transaction: &mut PgConnection, order: &Order) -> Result<Receipt> {
+    let balance: i64 = query_scalar("SELECT balance FROM accounts WHERE id = $1 FOR UPDATE")
+        .bind(order.account)
+        .fetch_one(&mut *transaction)
+        .await?;
+    ensure!(balance >= order.amount, "declined");
+    for (account, amount) in [(order.account, -order.amount), (0, order.amount)] {
+        query("UPDATE accounts SET balance = balance + $2 WHERE id = $1")
+            .bind(account)
+            .bind(amount)
+            .execute(&mut *transaction)
+            .await?;
+    }
+    Ok(handler(order))
+}
+
+/// One of those that are compared.
+enum Side {
+    ByHand(ByHand),
+    Ours(Operation),
+}
+
+/// By hand, and the framework: on the same pool, and on connections of its own. Each has one connection.
+const SIDES: usize = 3;
+
+impl Side {
+    fn all(url: &str, prefix: &str) -> Result<[Self; SIDES]> {
+        let pool = pool_options().connect_lazy(url)?;
+        let shared = PostgresStore::builder().pool(pool.clone());
+        Ok([
+            Self::ByHand(ByHand(pool)),
+            Self::ours(shared, format!("{prefix}::shared"))?,
+            Self::ours(PostgresStore::builder().url(url), format!("{prefix}::own"))?,
+        ])
+    }
+
+    fn ours(store: PostgresStoreBuilder, prefix: String) -> Result<Self> {
+        let store = store.build().map_err(|error| anyhow!("{error}"))?;
+        let operation = Operation::builder(prefix)
+            .key("[user, order_id]")
+            .validate("amount")
+            .expires_after(WINDOW)
+            .lease(LEASE)
+            .store(Arc::new(store))
+            .build();
+        Ok(Self::Ours(operation.map_err(|error| anyhow!("{error}"))?))
+    }
+
+    async fn charge(&self, order: &Order, kind: Kind) -> Result<(Receipt, bool)> {
+        let operation = match self {
+            Self::ByHand(by_hand) => return by_hand.charge(order, kind).await,
+            Self::Ours(operation) => operation,
+        };
+        let outcome = match kind {
+            Kind::Plain => {
+                let handle = || async { Ok::<_, BoxError>(handler(order)) };
+                operation.run(order, Deadline::Inherited, handle).await
+            }
+            Kind::OwnSql => {
+                let handle = |call: Call| async move {
+                    let mut transaction = call.begin().await?;
+                    let receipt = transfer(&mut transaction, order).await?;
+                    transaction.commit_with_response();
+                    Ok::<_, BoxError>(receipt)
+                };
+                operation.run(order, Deadline::Inherited, handle).await
+            }
+        };
+        let outcome = outcome.map_err(|error| anyhow!("{error}"))?;
+        let is_replayed = outcome.is_replayed();
+        Ok((outcome.into_response(), is_replayed))
+    }
+}
+
+/// The rows of the table: a name, its calls, and whether they are duplicates.
+const ROWS: [(&str, Kind, bool); 3] = [
+    ("fresh call", Kind::Plain, false),
+    ("duplicate", Kind::Plain, true),
+    ("own SQL", Kind::OwnSql, false),
+];
+
+/// What a block of calls took, for each call, in microseconds.
+#[derive(Clone, Copy, Default)]
+struct Took {
+    wall: f64,
+    cpu: f64,
+}
+
+fn cpu() -> Result<Duration> {
+    Ok(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.into())
+}
+
+/// Makes a block of calls, and checks each response.
+async fn block(side: &Side, from: u64, calls: u64, kind: Kind, duplicates: bool) -> Result<Took> {
+    let orders: Vec<_> = (from..from + calls).map(|it| order(it, kind)).collect();
+    let (began, cpu_before) = (Instant::now(), cpu()?);
+    for order in &orders {
+        let (receipt, is_replayed) = side.charge(order, kind).await?;
+        ensure!(
+            receipt == handler(order) && is_replayed == duplicates,
+            "{receipt:?}"
+        );
+    }
+    let (wall, took) = (began.elapsed(), cpu()? - cpu_before);
+    let of_one = |time: Duration| time.as_secs_f64() / calls as f64 * 1e6;
+    Ok(Took {
+        wall: of_one(wall),
+        cpu: of_one(took),
+    })
+}
+
+/// Returns the round trips of a call for each row of the table and each side, when they have prepared their statements.
+async fn round_trips(server: &str) -> Result<[[f64; SIDES]; ROWS.len()]> {
+    let counter = Counter::start(server)?;
+    let sides = Side::all(&url(counter.address()), "bench::count")?;
+    let mut trips = [[0.0; SIDES]; ROWS.len()];
+    let calls = 20;
+    // No number of these is one of the measured blocks. The first time statements are prepared.
+    for from in [u64::MAX / 2, u64::MAX / 4] {
+        for (at, side) in sides.iter().enumerate() {
+            for (row, (_, kind, duplicates)) in ROWS.into_iter().enumerate() {
+                let before = counter.read();
+                block(side, from, calls, kind, duplicates).await?;
+                trips[row][at] = (counter.read() - before) as f64 / calls as f64;
+            }
+        }
+    }
+    Ok(trips)
+}
+
+fn url(address: &str) -> String {
+    format!("postgres://postgres@{address}/postgres?sslmode=disable")
+}
+
+/// Returns the value that this share of the values are below.
+fn quantile(values: &mut [f64], share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().saturating_sub(1) as f64;
+    values[(last * share).round() as usize]
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<ExitCode> {
+    let mut arguments = std::env::args().skip(1);
+    let server = arguments.next().context("name the address of the server")?;
+    let rounds: u64 = arguments.next().map_or(Ok(60), |rounds| rounds.parse())?;
+    let sides = Side::all(&url(&server), "bench::charge")?;
+    if let Side::ByHand(ByHand(pool)) = &sides[0] {
+        let clean = "DROP TABLE IF EXISTS by_hand, idempotency, accounts";
+        for statements in [clean, by_hand::TABLE, MIGRATION, ACCOUNTS] {
+            raw_sql(statements).execute(pool).await?;
+        }
+    }
+    let trips = round_trips(&server).await?;
+    let mut took = Vec::new();
+    // The first round prepares statements and fills caches.
+    for round in 0..=rounds {
+        let mut of_round = [[Took::default(); SIDES]; ROWS.len()];
+        // By turns each is first.
+        for turn in 0..SIDES {
+            let at = (round as usize + turn) % SIDES;
+            for (of_row, (_, kind, duplicates)) in of_round.iter_mut().zip(ROWS) {
+                of_row[at] = block(&sides[at], round * CALLS, CALLS, kind, duplicates).await?;
+            }
+        }
+        took.push(of_round);
+    }
+    took.remove(0);
+
+    println!(
+        "| | by hand | with the framework, on the same pool | ratio: median (10 % to 90 %) | with connections of its own | ratio | limit |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    let mut is_met = true;
+    for (row, (call, ..)) in ROWS.into_iter().enumerate() {
+        for (measure, of) in [
+            ("wall", (|took| took.wall) as fn(&Took) -> f64),
+            ("CPU", |took| took.cpu),
+        ] {
+            let of_side = |side: usize| took.iter().map(move |it| of(&it[row][side]));
+            let median = |side| quantile(&mut of_side(side).collect::<Vec<_>>(), 0.5);
+            print!("| {call}, {measure} | {:.1} µs ", median(0));
+            for side in 1..SIDES {
+                let ratios = of_side(side)
+                    .zip(of_side(0))
+                    .map(|(ours, hand)| ours / hand);
+                let mut ratios: Vec<_> = ratios.collect();
+                let [low, ratio, high] = [0.1, 0.5, 0.9].map(|it| quantile(&mut ratios, it));
+                is_met &= ratio <= LIMIT;
+                print!(
+                    "| {:.1} µs | {ratio:.2} ({low:.2} to {high:.2}) ",
+                    median(side)
+                );
+            }
+            println!("| {LIMIT:.2} |");
+        }
+        let [by_hand, shared, own] = trips[row];
+        println!("| {call}, round trips | {by_hand:.2} | {shared:.2} | | {own:.2} | | not more |");
+        is_met &= shared <= by_hand && own <= by_hand;
+    }
+    // Fewer rounds show that it works, and no ratio.
+    if !is_met && rounds >= 10 {
+        eprintln!("a limit is not met");
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
