@@ -8,7 +8,7 @@ use std::time::Duration;
 use idempotency_core::config::ConfigurationError;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 
-use crate::connection::{self, Connections, Passwords, Pooler, TEST_AFTER};
+use crate::connection::{self, Connections, Own, Passwords, Pooler, TEST_AFTER};
 use crate::store::PostgresStore;
 use crate::table::TableName;
 
@@ -139,13 +139,13 @@ impl PostgresStoreBuilder {
             let text = "a store on PostgreSQL needs a Tokio runtime: call `build` inside of one";
             return Err(ConfigurationError::new(text));
         }
-        let pool = match self.server {
+        let (pool, own) = match self.server {
             None => {
                 return Err(ConfigurationError::new(
                     "there is no server: set `url` or `pool`",
                 ));
             }
-            Some(Server::Pool(pool)) => pool,
+            Some(Server::Pool(pool)) => (pool, None),
             Some(Server::Url { setting, url }) => {
                 let options = connection::options(setting, &url)?;
                 let most = self.connections.unwrap_or(1);
@@ -153,13 +153,12 @@ impl PostgresStoreBuilder {
                     let remedy = "write at least 1";
                     return Err(ConfigurationError::value("`connections`", "0", remedy));
                 }
-                let test_after = self.test_after.unwrap_or(TEST_AFTER);
-                connection::pool_options(test_after)
-                    .max_connections(most)
-                    .connect_lazy_with(options)
+                let own = Own::new(self.test_after.unwrap_or(TEST_AFTER));
+                let pool = connection::pool_options(own.test_after).max_connections(most);
+                (pool.connect_lazy_with(options), Some(own))
             }
         };
-        let connections = Connections::new(pool, self.pooler, self.passwords, table.plain());
+        let connections = Connections::new(pool, own, self.pooler, self.passwords, table.plain());
         Ok(PostgresStore::new(
             connections,
             table,

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use idempotency_core::record::{
     Attribute, Columns, Data, Field, FieldValue, Record, RecordedSteps, StoredEvent,
 };
-use idempotency_core::store::UNLISTED;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
@@ -27,17 +26,21 @@ pub(crate) const fn type_of(attribute: Attribute) -> &'static str {
     }
 }
 
-/// Returns the attributes that a read brings back: all but the event, for which no rule of the protocol asks.
-pub(crate) fn read() -> impl Iterator<Item = Attribute> {
-    let all = Attribute::ALL.into_iter();
-    all.filter(|attribute| *attribute != Attribute::Event)
+/// The names of the columns of these attributes, in the order of all, with NULL in the place of the others. [`record`] reads them.
+pub(crate) fn list(of: impl Fn(Attribute) -> bool) -> String {
+    let names = Attribute::ALL.map(|it| if of(it) { it.default_name() } else { "NULL" });
+    names.join(", ")
 }
 
-/// Returns the attributes that a listing brings back.
-pub(crate) fn listed() -> impl Iterator<Item = Attribute> {
-    let all = Attribute::ALL.into_iter();
-    all.filter(|attribute| !UNLISTED.contains(attribute))
+/// Returns true for what a read brings back: all but the event, for which no rule of the protocol asks.
+pub(crate) fn is_read(attribute: Attribute) -> bool {
+    attribute != Attribute::Event
 }
+
+/// Where the columns of the attributes begin: one column is before them.
+const FIRST: usize = 1;
+/// The column after those of the attributes.
+pub(crate) const LAST: usize = FIRST + Attribute::ALL.len();
 
 /// A value in the form of its column.
 #[derive(Debug, PartialEq, Eq)]
@@ -108,27 +111,12 @@ pub(crate) fn restored(text: String) -> String {
     restored
 }
 
-/// Returns the record of a row. A `listed` row has only what a listing brings back.
-pub(crate) fn record(row: &PgRow, listed: bool) -> Record {
-    Record::read(&mut OfRow { row, listed })
+/// Returns the record of a row, which has a column and then those of a [`list`].
+pub(crate) fn record(row: &PgRow) -> Record {
+    Record::read(&mut OfRow(row))
 }
 
-/// Returns what a row keeps of the event.
-pub(crate) fn event(row: &PgRow) -> Field<StoredEvent> {
-    let of_row = OfRow { row, listed: false };
-    match of_row.get::<String>(Attribute::Event) {
-        Field::Absent => Field::Absent,
-        Field::Value(text) => {
-            StoredEvent::from_stored(&restored(text)).map_or(Field::Unreadable, Field::Value)
-        }
-        Field::Unreadable => Field::Unreadable,
-    }
-}
-
-struct OfRow<'a> {
-    row: &'a PgRow,
-    listed: bool,
-}
+struct OfRow<'a>(&'a PgRow);
 
 impl OfRow<'_> {
     /// Returns a column. One of another type than [`type_of`] cannot be read.
@@ -136,10 +124,7 @@ impl OfRow<'_> {
     where
         T: for<'r> sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
     {
-        if self.listed && UNLISTED.contains(&attribute) {
-            return Field::Absent;
-        }
-        match self.row.try_get::<Option<T>, _>(attribute.default_name()) {
+        match self.0.try_get::<Option<T>, _>(FIRST + attribute as usize) {
             Ok(value) => value.into(),
             Err(_) => Field::Unreadable,
         }
@@ -156,11 +141,19 @@ impl Columns for OfRow<'_> {
     }
 
     fn steps(&mut self, attribute: Attribute) -> Field<RecordedSteps> {
-        match self.get::<Vec<String>>(attribute) {
-            Field::Absent => Field::Absent,
-            Field::Value(elements) => steps(elements).map_or(Field::Unreadable, Field::Value),
-            Field::Unreadable => Field::Unreadable,
-        }
+        readable(self.get(attribute), steps)
+    }
+
+    fn event(&mut self, attribute: Attribute) -> Field<StoredEvent> {
+        readable(self.text(attribute), |text| StoredEvent::from_stored(&text))
+    }
+}
+
+fn readable<T, U>(field: Field<T>, read: impl Fn(T) -> Option<U>) -> Field<U> {
+    match field {
+        Field::Absent => Field::Absent,
+        Field::Value(value) => read(value).map_or(Field::Unreadable, Field::Value),
+        Field::Unreadable => Field::Unreadable,
     }
 }
 

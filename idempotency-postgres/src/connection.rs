@@ -1,13 +1,14 @@
 //! The connections: how they are opened, tested after a pause, and never used again in an unknown state.
 
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use idempotency_core::config::ConfigurationError;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgRow, PgSslMode};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Postgres};
 use tokio::time::{Instant, timeout};
@@ -69,9 +70,53 @@ impl Passwords {
     }
 }
 
+/// What a store does with a pool that it has made, and that no other part of the program uses.
+pub(crate) struct Own {
+    pub(crate) test_after: Duration,
+    kept: Mutex<Kept>,
+}
+
+/// The connections that are kept from the pool.
+#[derive(Default)]
+struct Kept {
+    spare: Vec<Spare>,
+    /// How many requests wait for one of the pool. Then none is kept.
+    waiting: usize,
+}
+
+/// A request that waits for a connection of the pool.
+struct Waiting<'a>(&'a Own);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.kept().waiting -= 1;
+    }
+}
+
+impl Own {
+    pub(crate) fn new(test_after: Duration) -> Self {
+        let kept = Mutex::default();
+        Self { test_after, kept }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the connection that was used last. Without one the request waits for the pool.
+    fn spare(&self) -> Result<Spare, Waiting<'_>> {
+        let mut kept = self.kept();
+        kept.spare.pop().ok_or_else(|| {
+            kept.waiting += 1;
+            Waiting(self)
+        })
+    }
+}
+
 /// The connections of a store.
 pub(crate) struct Connections {
     pool: PgPool,
+    own: Option<Own>,
     pooler: Pooler,
     passwords: Option<Passwords>,
     /// The table with its server, for errors.
@@ -150,17 +195,39 @@ pub(crate) fn pool_options(test_after: Duration) -> PgPoolOptions {
         .test_before_acquire(false)
         .before_acquire(move |connection, meta| {
             // Lambda may have frozen the process: then the clock of `idle_for` can have stopped, and the clock of the system has not.
-            let paused =
-                Duration::from_millis(now().saturating_sub(used.swap(now(), Ordering::Relaxed)));
-            Box::pin(async move {
-                if meta.idle_for.max(paused) < test_after {
-                    return Ok(true);
-                }
-                let test = timeout(TEST_WITHIN, connection.ping()).await;
-                Ok(matches!(test, Ok(Ok(()))))
-            })
+            let paused = meta
+                .idle_for
+                .max(since(used.swap(now(), Ordering::Relaxed)));
+            Box::pin(async move { Ok(paused < test_after || is_alive(connection).await) })
         })
 }
+
+/// Returns true if the server replies over this connection.
+async fn is_alive(connection: &mut PgConnection) -> bool {
+    matches!(timeout(TEST_WITHIN, connection.ping()).await, Ok(Ok(())))
+}
+
+/// The connection of the last request, which the next one takes. The pool tests each connection that is returned to it, by a round trip that
+/// the next request would wait for.
+struct Spare {
+    connection: Option<PoolConnection<Postgres>>,
+    /// When it was taken from the pool.
+    taken: Instant,
+    /// When it was used last, by the clock of the system.
+    used: u64,
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        // Outside of a runtime it cannot be returned to the pool.
+        if tokio::runtime::Handle::try_current().is_err() {
+            drop(self.connection.take().map(PoolConnection::detach));
+        }
+    }
+}
+
+/// How long a connection is kept from the pool, whose rules end old ones.
+const KEPT_FOR: Duration = Duration::from_secs(60);
 
 /// Returns the time of the system, in milliseconds since the epoch.
 fn now() -> u64 {
@@ -170,9 +237,15 @@ fn now() -> u64 {
     })
 }
 
+/// Returns the time since a time of the system. Zero if that was set back.
+fn since(then: u64) -> Duration {
+    Duration::from_millis(now().saturating_sub(then))
+}
+
 impl Connections {
     pub(crate) fn new(
         pool: PgPool,
+        own: Option<Own>,
         pooler: Pooler,
         passwords: Option<Passwords>,
         table: String,
@@ -186,6 +259,7 @@ impl Connections {
         let name = format!("PostgreSQL table `{table}` of `{database}` at {server}");
         Self {
             pool,
+            own,
             pooler,
             passwords,
             name,
@@ -193,28 +267,68 @@ impl Connections {
         }
     }
 
+    /// Returns the pool. From then on no connection is kept from it.
     pub(crate) fn pool(&self) -> &PgPool {
+        if let Some(own) = &self.own {
+            let mut kept = own.kept();
+            // The program can wait for one at any time.
+            kept.waiting += 1;
+            kept.spare.clear();
+        }
         &self.pool
+    }
+
+    pub(crate) fn options(&self) -> Arc<PgConnectOptions> {
+        self.pool.connect_options()
     }
 
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Takes a connection of the pool, within the time of the request. Nothing is sent yet.
+    /// Takes a connection, within the time of the request. Nothing is sent yet, except for a test of the connection.
     pub(crate) async fn acquire(&self, log: &SendLog) -> Result<InUse<'_>, Failure> {
         let started = Instant::now();
         let limit = log.limit();
-        self.renew_password().await?;
+        let mut used = InUse {
+            connection: None,
+            of: self,
+            taken: started,
+            deadline: limit.map(|limit| started + limit),
+            is_whole: false,
+            in_open: false,
+        };
+        let mut _waiting = None;
+        match self.own.as_ref().map(|own| (own, own.spare())) {
+            Some((own, Ok(mut spare))) => {
+                used.taken = spare.taken;
+                if let Some(connection) = spare.connection.take() {
+                    let is_fresh = since(spare.used) < own.test_after;
+                    let connection = used.connection.insert(connection);
+                    used.is_whole = is_fresh || is_alive(connection).await;
+                }
+                if used.is_whole {
+                    return Ok(used);
+                }
+                // It is closed before another one is opened.
+                drop(used.connection.take().map(PoolConnection::detach));
+            }
+            Some((_, Err(waiting))) => _waiting = Some(waiting),
+            None => {}
+        }
         let within = limit.map_or(CONNECT_WITHIN, |limit| {
             limit.saturating_sub(REPLY_RESERVE).max(limit / 2)
         });
-        match timeout(within, self.pool.acquire()).await {
-            Ok(Ok(connection)) => Ok(InUse {
-                connection: Some(connection),
-                of: self,
-                deadline: limit.map(|limit| started + limit),
-            }),
+        used.connection = Some(self.acquire_of_pool(within).await?);
+        used.is_whole = true;
+        Ok(used)
+    }
+
+    async fn acquire_of_pool(&self, within: Duration) -> Result<PoolConnection<Postgres>, Failure> {
+        self.renew_password().await?;
+        // Its future is large, and would be copied twice.
+        match timeout(within, Box::pin(self.pool.acquire())).await {
+            Ok(Ok(connection)) => Ok(connection),
             Ok(Err(error)) => {
                 let failure = self.connecting(error);
                 // The password may have been changed.
@@ -242,15 +356,18 @@ impl Connections {
     /// Goes on with the transaction of a handler.
     pub(crate) fn go_on(&self, open: PostgresTransaction, log: &SendLog) -> InUse<'_> {
         InUse {
+            taken: open.taken,
             connection: open.into_connection(),
             of: self,
             deadline: log.limit().map(|limit| Instant::now() + limit),
+            is_whole: false,
+            in_open: true,
         }
     }
 
     /// Opens a connection beside the pool, which hides why a server refuses connections.
     pub(crate) async fn try_connect(&self, within: Duration) -> Result<(), Failure> {
-        let options = self.pool.connect_options();
+        let options = self.options();
         match timeout(within, PgConnection::connect_with(&options)).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(self.connecting(error)),
@@ -263,9 +380,7 @@ impl Connections {
         let Some(passwords) = &self.passwords else {
             return Ok(());
         };
-        let since =
-            Duration::from_millis(now().saturating_sub(passwords.asked.load(Ordering::Relaxed)));
-        if since < PASSWORD_AFTER {
+        if since(passwords.asked.load(Ordering::Relaxed)) < PASSWORD_AFTER {
             return Ok(());
         }
         match (passwords.next)().await {
@@ -287,12 +402,12 @@ impl Connections {
     }
 
     fn connecting(&self, error: sqlx::Error) -> Failure {
-        let options = self.pool.connect_options();
+        let options = self.options();
         self.whom(&options).connecting(error)
     }
 
     fn executing(&self, error: sqlx::Error) -> Failure {
-        let options = self.pool.connect_options();
+        let options = self.options();
         self.whom(&options).executing(error)
     }
 
@@ -305,12 +420,17 @@ impl Connections {
     }
 }
 
-/// A connection with which a statement is executed. It is closed if the future of the statement is dropped, or if its state is not known: the
+/// A connection with which statements are executed. It is closed if the future of a statement is dropped, or if its state is not known: the
 /// reply to one statement must not be read as that to the next one.
 pub(crate) struct InUse<'a> {
-    connection: Option<sqlx::pool::PoolConnection<Postgres>>,
+    connection: Option<PoolConnection<Postgres>>,
     of: &'a Connections,
+    taken: Instant,
     deadline: Option<Instant>,
+    /// True if another request can use it.
+    is_whole: bool,
+    /// True if it has the transaction of a handler.
+    in_open: bool,
 }
 
 impl InUse<'_> {
@@ -324,30 +444,52 @@ impl InUse<'_> {
         })
     }
 
-    /// Executes a statement, and reads its reply to the end: an error of the commit comes after the rows.
-    pub(crate) async fn execute(mut self, statement: Statement) -> Result<Vec<PgRow>, Failure> {
-        let result = match self.of.pooler {
-            Pooler::Session => self.rows(statement, true).await,
-            Pooler::Transaction => self.in_transaction(statement).await,
-        };
-        let result = result.map_err(|error| self.of.executing(error));
-        let next = result
-            .as_ref()
-            .err()
-            .map_or(Next::Keep, |failure| failure.next);
-        let is_whole = matches!(next, Next::Keep | Next::Again)
-            && !(self.of.pooler == Pooler::Transaction && result.is_err());
-        if is_whole {
-            drop(self.connection.take());
+    /// Sends a statement with one row in its reply, or none. With a log it is noted as a write.
+    pub(crate) async fn send(
+        &mut self,
+        statement: Statement,
+        log: Option<&SendLog>,
+    ) -> Result<Option<PgRow>, Failure> {
+        if let Some(log) = log {
+            log.sending();
         }
-        result
+        let rows = self.execute(statement, false).await;
+        if let (Err(failure), Some(log)) = (&rows, log) {
+            log.ended(failure.maybe_applied, None);
+        }
+        rows.map(|rows| rows.into_iter().next())
+    }
+
+    /// Sends a statement with any number of rows in its reply.
+    pub(crate) async fn list(&mut self, statement: Statement) -> Result<Vec<PgRow>, Failure> {
+        self.execute(statement, true).await
+    }
+
+    async fn execute(&mut self, statement: Statement, all: bool) -> Result<Vec<PgRow>, Failure> {
+        self.is_whole = false;
+        let is_pooled = self.of.pooler == Pooler::Transaction;
+        if self.in_open {
+            let rows = self.rows(statement, !is_pooled, all).await;
+            return rows.map_err(|error| self.completing(error));
+        }
+        let rows = match is_pooled {
+            false => self.rows(statement, true, all).await,
+            true => self.in_transaction(statement, all).await,
+        };
+        let rows = rows.map_err(|error| self.of.executing(error));
+        self.is_whole = match &rows {
+            Ok(_) => true,
+            Err(failure) => matches!(failure.next, Next::Keep | Next::Again) && !is_pooled,
+        };
+        rows
     }
 
     /// Begins a transaction. If the future is dropped, it can have begun, and the connection is closed.
     async fn begin(mut self, left: Option<Duration>) -> Result<PostgresTransaction, Failure> {
+        self.is_whole = false;
         let begun = async { begin(self.open()?, left).await }.await;
         begun.map_err(|error| self.of.executing(error))?;
-        Ok(PostgresTransaction::of(self.connection.take()))
+        Ok(PostgresTransaction::of(self.connection.take(), self.taken))
     }
 
     /// Reads what is left of the statements that the handler dropped. The error of one says nothing of the completion, and can quote a value: if
@@ -363,33 +505,22 @@ impl InUse<'_> {
     }
 
     fn completing(&self, error: sqlx::Error) -> Failure {
-        let options = self.of.pool.connect_options();
+        let options = self.of.options();
         self.of.whom(&options).completing(error)
-    }
-
-    /// Executes a write in the transaction of a handler.
-    pub(crate) async fn complete(&mut self, statement: Statement) -> Result<Vec<PgRow>, Failure> {
-        let rows = self
-            .rows(statement, self.of.pooler == Pooler::Session)
-            .await;
-        rows.map_err(|error| self.completing(error))
     }
 
     /// Checks that the transaction of a handler is open and can commit: COMMIT of an aborted one is no error, and applies nothing.
     pub(crate) async fn check_open(&mut self) -> Result<(), Failure> {
-        let checked = self.text(format!("SELECT {}", if_open("''"))).await;
+        let checked = self.raw(format!("SELECT {}", if_open("''"))).await;
         checked.map_err(|error| self.completing(error)).map(|_| ())
     }
 
     /// Commits the transaction of a handler.
     pub(crate) async fn commit(mut self) -> Result<(), Failure> {
         let committed = async { commit(self.open()?).await }.await;
-        let options = self.of.pool.connect_options();
-        let committed = committed.map_err(|error| self.of.whom(&options).committing(error));
-        if committed.is_ok() {
-            drop(self.connection.take());
-        }
-        committed
+        let options = self.of.options();
+        self.is_whole = committed.is_ok();
+        committed.map_err(|error| self.of.whom(&options).committing(error))
     }
 
     /// Rolls the transaction of a handler back.
@@ -400,32 +531,45 @@ impl InUse<'_> {
     }
 
     /// Executes one text without parameters: one round trip behind every pooler.
-    pub(crate) async fn execute_text(mut self, text: String) -> Result<Vec<PgRow>, Failure> {
-        let result = self.text(text).await;
-        let result = result.map_err(|error| self.of.executing(error));
-        if result.is_ok() {
-            drop(self.connection.take());
-        }
-        result
+    pub(crate) async fn text(&mut self, text: String) -> Result<Vec<PgRow>, Failure> {
+        self.is_whole = false;
+        let result = self.raw(text).await;
+        self.is_whole = result.is_ok() && !self.in_open;
+        result.map_err(|error| self.of.executing(error))
     }
 
-    async fn in_transaction(&mut self, statement: Statement) -> Result<Vec<PgRow>, sqlx::Error> {
-        self.text("BEGIN".to_owned()).await?;
-        let rows = self.rows(statement, false).await?;
-        self.text("COMMIT".to_owned()).await?;
+    async fn in_transaction(
+        &mut self,
+        statement: Statement,
+        all: bool,
+    ) -> Result<Vec<PgRow>, sqlx::Error> {
+        self.raw("BEGIN".to_owned()).await?;
+        let rows = self.rows(statement, false, all).await?;
+        self.raw("COMMIT".to_owned()).await?;
         Ok(rows)
     }
 
-    async fn text(&mut self, text: String) -> Result<Vec<PgRow>, sqlx::Error> {
+    async fn raw(&mut self, text: String) -> Result<Vec<PgRow>, sqlx::Error> {
         let text = sqlx::raw_sql(AssertSqlSafe(text));
         text.fetch_all(self.open()?).await
     }
 
-    async fn rows(&mut self, statement: Statement, kept: bool) -> Result<Vec<PgRow>, sqlx::Error> {
+    /// Returns all rows of the reply, or the first. It is read to the end: an error of the commit comes after the rows.
+    async fn rows(
+        &mut self,
+        statement: Statement,
+        kept: bool,
+        all: bool,
+    ) -> Result<Vec<PgRow>, sqlx::Error> {
         let arguments = statement.arguments.map_err(sqlx::Error::Encode)?;
         // The text has no value of a call: each is a parameter.
         let query = sqlx::query_with(AssertSqlSafe(statement.text), arguments).persistent(kept);
-        query.fetch_all(self.open()?).await
+        let connection = self.open()?;
+        if all {
+            return query.fetch_all(connection).await;
+        }
+        let row = query.fetch_optional(connection).await?;
+        Ok(row.into_iter().collect())
     }
 
     /// Returns the connection. Without one the error is that of a closed pool.
@@ -438,9 +582,26 @@ impl InUse<'_> {
 
 impl Drop for InUse<'_> {
     fn drop(&mut self) {
-        if let Some(connection) = self.connection.take() {
+        let Some(connection) = self.connection.take() else {
+            return;
+        };
+        if !self.is_whole {
             // Closes the socket. A statement that runs may still be applied.
             drop(connection.detach());
+            return;
+        }
+        let own = self.of.own.as_ref();
+        let Some(own) = own.filter(|_| self.taken.elapsed() < KEPT_FOR) else {
+            // Back into the pool.
+            return;
+        };
+        let mut kept = own.kept();
+        if kept.waiting == 0 {
+            kept.spare.push(Spare {
+                connection: Some(connection),
+                taken: self.taken,
+                used: now(),
+            });
         }
     }
 }

@@ -26,6 +26,14 @@ impl Failure {
         }
     }
 
+    /// Returns the same failure, of a statement that only reads.
+    pub(crate) fn unapplied(self) -> Self {
+        Self {
+            maybe_applied: false,
+            ..self
+        }
+    }
+
     /// Returns the same failure, with a kind that passes if the statement may have been applied.
     fn read_if_in_doubt(self) -> Self {
         if !self.maybe_applied || self.error.kind().is_transient() {

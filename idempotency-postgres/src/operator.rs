@@ -60,8 +60,8 @@ impl PostgresStore {
 
     async fn execute(&self, text: String) -> Result<Vec<PgRow>, StoreError> {
         let connection = self.connections.acquire(&SendLog::default()).await;
-        let connection = connection.map_err(|failure| failure.error)?;
-        let rows = connection.execute_text(text).await;
+        let mut connection = connection.map_err(|failure| failure.error)?;
+        let rows = connection.text(text).await;
         rows.map_err(|failure| failure.error)
     }
 }

@@ -3,22 +3,18 @@
 mod condition;
 mod parameters;
 
-use std::fmt::Write as _;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use idempotency_core::record::{Attribute, Record, RecordId};
-use idempotency_core::store::{Condition, RecordWrite, ScanRequest, Write};
+use idempotency_core::store::{Condition, RecordWrite, ScanRequest, UNLISTED, Write};
 
 use self::parameters::Parameters;
-pub(crate) use self::parameters::{OTHER_STATEMENT, Statement};
+pub(crate) use self::parameters::Statement;
 
 use crate::columns::{self, ID, Value, stored};
-use crate::table::TableName;
-
-/// The columns of the reply to a write.
-pub(crate) const APPLIED: &str = "applied";
-/// Whether the condition held. NULL if there was no record.
-pub(crate) const HELD: &str = "held";
 
 /// Begins the transaction of a handler, and marks it: the mark ends with it. It ends itself if it waits for longer than `left`. No query is in
 /// it, because the handler can set its isolation level until the first one.
@@ -27,7 +23,7 @@ pub(crate) fn begin(left: Option<Duration>) -> String {
     if let Some(left) = left {
         let left = left.as_millis().clamp(1_000, LONGEST);
         for limit in ["lock_timeout", "idle_in_transaction_session_timeout"] {
-            push(&mut text, format_args!("; SET LOCAL {limit} = {left}"));
+            text += &format!("; SET LOCAL {limit} = {left}");
         }
     }
     text
@@ -35,6 +31,7 @@ pub(crate) fn begin(left: Option<Duration>) -> String {
 
 /// The longest limit of the server, in milliseconds.
 const LONGEST: u128 = i32::MAX as u128;
+
 /// What the error of the server quotes if the transaction of the handler has ended.
 pub(crate) const NOT_OPEN: &str = "not in the transaction of the handler ";
 
@@ -47,200 +44,292 @@ pub(crate) fn if_open(then: &str) -> String {
     )
 }
 
-/// Returns a write that waits for at most `wait` for another transaction with the row. If it is `in_open` transaction of a handler, it fails
-/// outside of that.
-///
-/// It reads the record, evaluates the condition on what it read, and writes if the row is still that version: its `xmin` names the
-/// transaction that made it, and no transaction of a store makes two versions of a row. So a write whose condition does not hold takes
-/// no lock and leaves nothing in the log of the server, what a put replaced is known in every version of PostgreSQL, and a write that lost
-/// a race changes nothing. Its reply has one row: see [`APPLIED`] and [`HELD`]. Neither applied nor refused means that another transaction
-/// was faster.
-pub(crate) fn write(
-    table: &TableName,
-    record: RecordWrite<'_>,
-    wait: Duration,
+/// What the error of the server quotes if it executed another statement than the one that was sent.
+pub(crate) const OTHER_STATEMENT: &str = "another statement than ";
+
+/// The most texts that a store keeps. The requests of the protocol have fewer.
+const MOST_TEXTS: usize = 64;
+
+/// The statements on a table. The text of one depends on its [`Shape`] alone, so it is kept with that.
+pub(crate) struct Statements {
+    table: String,
+    texts: RwLock<HashMap<Shape, Text>>,
+}
+
+/// What the text of a statement depends on.
+#[derive(PartialEq, Eq, Hash)]
+struct Shape {
+    kind: Kind,
+    /// True if it is part of the transaction of a handler.
     in_open: bool,
-) -> Statement {
-    let RecordWrite {
-        id,
-        write,
-        condition,
-    } = record;
-    let mut parameters = Parameters::new();
-    let id = parameters.id(id);
-    let held = condition::render(condition, &mut parameters);
-    let holds_without = condition.holds(None);
-    let (change, set) = match write {
-        Write::Put(record) => {
-            let set = values(record, &[], &mut parameters);
-            let all = Attribute::ALL.map(|attribute| {
-                let value = set.iter().find(|(of, _)| *of == attribute);
-                let value = value.map_or("NULL", |(_, value)| value);
-                format!("{} = {value}", attribute.default_name())
+    /// The attributes that get a value, a bit for each.
+    set: u16,
+    removed: u16,
+    condition: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Insert,
+    Swap,
+    Update,
+    Delete,
+    Step,
+    Read { event: bool },
+}
+
+#[derive(Clone)]
+struct Text {
+    text: Arc<str>,
+    mark: i64,
+}
+
+impl Text {
+    /// Makes a text that only this statement has. `text` returns it for an expression that it must evaluate before it changes anything. That
+    /// has the value of `then` if the server executes this statement, and fails if it executes another one. `next` is the number of the
+    /// next parameter.
+    ///
+    /// Behind a pooler that keeps no prepared statements for its clients, a name can stand for the statement of another client: with the
+    /// condition of another operation.
+    fn new(next: usize, then: &str, text: impl Fn(&str) -> String) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (text(""), then).hash(&mut hasher);
+        let mark = (hasher.finish() >> 1).cast_signed();
+        let own = format!(
+            "CASE WHEN ${next} = {mark} THEN {then} ELSE (('{OTHER_STATEMENT}' || ${next})::bigint)::text END"
+        );
+        let text = text(&own).into();
+        Self { text, mark }
+    }
+}
+
+impl Statements {
+    pub(crate) fn new(table: String) -> Self {
+        Self {
+            table,
+            texts: RwLock::default(),
+        }
+    }
+
+    /// Returns the insert of what a put or an update sets, if there is no record. Its reply has a row with true, or one with false and the
+    /// record that is there. No row means that another transaction was faster.
+    ///
+    /// A record that is there is only read: the statement takes no lock, and leaves nothing in the log of the server.
+    pub(crate) fn insert(&self, record: RecordWrite<'_>, wait: Duration) -> Statement {
+        self.write(record, true, false, wait)
+    }
+
+    /// Returns a write on a record for which its condition holds. Its reply has a row if it was applied: for a put true and the record that was
+    /// there. If it is `in_open` transaction of a handler, it fails outside of that.
+    ///
+    /// A put writes if the row is still the version that it read: its `xmin` names the transaction that made it, and no transaction of a store
+    /// makes two versions of a row. So what was replaced is known in every version of PostgreSQL.
+    pub(crate) fn change(
+        &self,
+        record: RecordWrite<'_>,
+        in_open: bool,
+        wait: Duration,
+    ) -> Statement {
+        self.write(record, false, in_open, wait)
+    }
+
+    fn write(
+        &self,
+        record: RecordWrite<'_>,
+        inserts: bool,
+        in_open: bool,
+        wait: Duration,
+    ) -> Statement {
+        let mut parameters = Parameters::of(record.id);
+        let nothing = Record::default();
+        let (kind, set, removed): (_, _, &[_]) = match record.write {
+            Write::Put(put) => (Kind::Swap, put, &[]),
+            Write::Update(change) => (Kind::Update, &change.set, &change.remove),
+            Write::Delete => (Kind::Delete, &nothing, &[]),
+            Write::Step { name, result } => {
+                let added = columns::step(name, result).into_iter();
+                added.for_each(|it| parameters.add(Value::Text(it)));
+                (Kind::Step, &nothing, &[])
+            }
+        };
+        let kind = if inserts { Kind::Insert } else { kind };
+        let mut shape = Shape::of(kind, set, removed, &mut parameters);
+        shape.in_open = in_open;
+        if !inserts {
+            condition::render(record.condition, &mut shape.condition, &mut parameters);
+        }
+        self.statement(shape, parameters, Some(wait))
+    }
+
+    /// Returns the read of a record. Its reply has one row: whether the server is a standby, the record, and whether there is one.
+    pub(crate) fn read(&self, id: &RecordId, event: bool) -> Statement {
+        let mut parameters = Parameters::of(id);
+        let kind = Kind::Read { event };
+        let shape = Shape::of(kind, &Record::default(), &[], &mut parameters);
+        self.statement(shape, parameters, None)
+    }
+
+    /// Returns the read of one page of a listing. Its rows have whether the filter holds, the record, and the id.
+    pub(crate) fn scan(&self, request: ScanRequest<'_>) -> Statement {
+        let mut parameters = Parameters::default();
+        let prefix = stored(request.prefix);
+        let bounds = [
+            (">=", Some(prefix.to_string())),
+            ("<", after_prefix(&prefix)),
+            (">", request.after.map(|after| stored(after).into_owned())),
+        ];
+        let mut range = String::new();
+        for (operator, bound) in bounds {
+            if let Some(bound) = bound {
+                parameters.add(Value::Text(bound.into()));
+                range += &format!("{ID} {operator} ${} AND ", parameters.len());
+            }
+        }
+        let limit = i64::try_from(request.limit.max(1)).unwrap_or(i64::MAX);
+        parameters.add(Value::Number(limit));
+        let limit = parameters.len();
+        let everything = Condition::All(Vec::new());
+        let mut held = String::new();
+        let filter = request.filter.unwrap_or(&everything);
+        condition::render(filter, &mut held, &mut parameters);
+        let listed = columns::list(|it| !UNLISTED.contains(&it));
+        let table = &self.table;
+        let text = Text::new(parameters.len() + 1, "'own'", |own| {
+            format!(
+                "SELECT {held}, {listed}, {ID} FROM {table} WHERE {range}(SELECT {own}) IS NOT NULL ORDER BY {ID} LIMIT ${limit}"
+            )
+        });
+        parameters.add(Value::Number(text.mark));
+        parameters.end(text.text)
+    }
+
+    /// Returns a statement of this shape. It waits for at most `wait` for another transaction with the row.
+    fn statement(
+        &self,
+        shape: Shape,
+        mut parameters: Parameters,
+        wait: Option<Duration>,
+    ) -> Statement {
+        let next = parameters.len() + 1;
+        let kept = self.texts.read();
+        let kept = kept.unwrap_or_else(PoisonError::into_inner);
+        let text = kept.get(&shape).cloned();
+        drop(kept);
+        let text = text.unwrap_or_else(|| {
+            // How long the statement waits for another transaction is set for this statement alone.
+            let mut then = "'own'".to_owned();
+            if wait.is_some() {
+                then = format!("set_config('lock_timeout', ${}, true)", next + 1);
+            }
+            if shape.in_open {
+                then = if_open(&then);
+            }
+            let text = Text::new(next, &then, |own| shape.text(&self.table, own));
+            let kept = self.texts.write();
+            let mut kept = kept.unwrap_or_else(PoisonError::into_inner);
+            if kept.len() < MOST_TEXTS {
+                kept.insert(shape, text.clone());
+            }
+            text
+        });
+        parameters.add(Value::Number(text.mark));
+        if let Some(wait) = wait {
+            let wait = wait.as_millis().max(1).to_string();
+            parameters.add(Value::Text(wait.into()));
+        }
+        parameters.end(text.text)
+    }
+}
+
+const fn bit(attribute: Attribute) -> u16 {
+    1 << attribute as u16
+}
+
+impl Shape {
+    /// Returns the shape of a write that sets and removes these attributes. What is removed and set is removed.
+    fn of(kind: Kind, set: &Record, removed: &[Attribute], parameters: &mut Parameters) -> Self {
+        let mut shape = Self {
+            kind,
+            in_open: false,
+            set: 0,
+            removed: removed.iter().fold(0, |all, it| all | bit(*it)),
+            condition: String::new(),
+        };
+        for (attribute, value) in set.fields() {
+            if shape.removed & bit(attribute) == 0 {
+                shape.set |= bit(attribute);
+                parameters.add(value);
+            }
+        }
+        shape
+    }
+
+    /// Returns the text, which evaluates `own` before it changes anything.
+    fn text(&self, table: &str, own: &str) -> String {
+        let condition = &self.condition;
+        // The first parameter is the id. Those of the values follow.
+        let mut number = 1;
+        let values = Attribute::ALL.map(|attribute| {
+            let is_set = self.set & bit(attribute) != 0;
+            number += usize::from(is_set);
+            let value = is_set.then(|| format!("${number}"));
+            (attribute, value)
+        });
+        let set = |is_put: bool| {
+            let changed = values.iter().filter_map(|(attribute, value)| {
+                let is_changed = is_put || value.is_some() || self.removed & bit(*attribute) != 0;
+                let value = value.as_deref().unwrap_or("NULL");
+                is_changed.then(|| format!("{} = {value}", attribute.default_name()))
             });
-            (update(table, &id, &all.join(", "), ""), set)
-        }
-        Write::Update(change) => {
-            let set = values(&change.set, &change.remove, &mut parameters);
-            let kept = set.iter().map(|(of, value)| (*of, value.as_str()));
-            let removed = Attribute::ALL
-                .into_iter()
-                .filter(|of| change.remove.contains(of));
-            let all = kept.chain(removed.map(|of| (of, "NULL")));
-            let all: Vec<_> = all
-                .map(|(of, value)| format!("{} = {value}", of.default_name()))
-                .collect();
+            let changed: Vec<_> = changed.collect();
             // An update of nothing is applied too, if its condition holds.
-            let all = if all.is_empty() {
-                format!("{ID} = t.{ID}")
-            } else {
-                all.join(", ")
-            };
-            (update(table, &id, &all, ""), set)
+            match changed.is_empty() {
+                true => format!("{ID} = {ID}"),
+                false => changed.join(", "),
+            }
+        };
+        let read = columns::list(columns::is_read);
+        let here = format!("{ID} = $1 AND (SELECT {own}) IS NOT NULL");
+        match self.kind {
+            Kind::Insert => {
+                let nulls = columns::list(|_| false);
+                let (mut names, mut inserted) = (ID.to_owned(), "$1".to_owned());
+                for (attribute, value) in &values {
+                    if let Some(value) = value {
+                        names += &format!(", {}", attribute.default_name());
+                        inserted += &format!(", {value}");
+                    }
+                }
+                format!(
+                    "WITH i AS (INSERT INTO {table} ({names}) SELECT {inserted} WHERE {own} IS NOT NULL ON CONFLICT ({ID}) DO NOTHING \
+                     RETURNING 1) SELECT true, {nulls} FROM i UNION ALL SELECT false, {read} FROM {table} WHERE {ID} = $1 AND NOT EXISTS (SELECT FROM i)"
+                )
+            }
+            Kind::Swap => format!(
+                "WITH r AS MATERIALIZED (SELECT {read}, xmin AS version FROM {table} WHERE {here} AND {condition}), \
+                 w AS (UPDATE {table} AS t SET {} FROM r WHERE t.{ID} = $1 AND t.xmin = r.version RETURNING 1) SELECT true, {read} FROM r, w",
+                set(true)
+            ),
+            Kind::Update | Kind::Delete | Kind::Step => {
+                let steps = Attribute::Steps.default_name();
+                let change = match self.kind {
+                    Kind::Delete => format!("DELETE FROM {table} WHERE {here}"),
+                    Kind::Step => format!(
+                        "UPDATE {table} SET {steps} = {steps} || ARRAY[$2, $3] WHERE {here} AND {steps} IS NOT NULL"
+                    ),
+                    _ => format!("UPDATE {table} SET {} WHERE {here}", set(false)),
+                };
+                format!("{change} AND {condition} RETURNING 1")
+            }
+            Kind::Read { event } => {
+                let read = columns::list(|it| event || columns::is_read(it));
+                format!(
+                    "WITH a AS MATERIALIZED (SELECT pg_is_in_recovery() AS is_standby, {own} AS own) \
+                     SELECT a.is_standby, {read}, r.{ID} IS NOT NULL FROM a LEFT JOIN {table} AS r ON r.{ID} = $1 WHERE a.own = 'own'"
+                )
+            }
         }
-        Write::Delete => {
-            let delete = format!("DELETE FROM {table} AS t USING r WHERE t.{ID} = {id}");
-            (delete, Vec::new())
-        }
-        Write::Step { name, result } => {
-            let [name, result] =
-                columns::step(name, result).map(|it| parameters.add(Value::Text(it)));
-            let steps = Attribute::Steps.default_name();
-            let added = format!("{steps} = t.{steps} || ARRAY[{name}, {result}]");
-            let only = format!(" AND t.{steps} IS NOT NULL");
-            (update(table, &id, &added, &only), Vec::new())
-        }
-    };
-    let inserts = holds_without && matches!(write, Write::Put(_) | Write::Update(_));
-    let insert = if inserts {
-        insert(table, &id, &set)
-    } else {
-        String::new()
-    };
-    // Only a put says what it replaced.
-    let returned = if matches!(write, Write::Put(_)) {
-        "true"
-    } else {
-        "NOT a.applied"
-    };
-    let wait = parameters.text(&wait.as_millis().max(1).to_string());
-    let mut wait = format!("set_config('lock_timeout', {wait}, true)");
-    let mut place = "alone";
-    if in_open {
-        place = "open";
-        wait = if_open(&wait);
     }
-    let own = parameters.own(&[&held, &change, &insert, returned, place], &wait);
-    let mut text = format!("WITH r AS MATERIALIZED (SELECT xmin AS version, {held} AS {HELD}");
-    columns::read().for_each(|it| push(&mut text, format_args!(", {}", it.default_name())));
-    push(
-        &mut text,
-        format_args!(
-            " FROM {table} WHERE {ID} = {id} AND (SELECT {own}) IS NOT NULL), w AS ({change} AND r.{HELD} AND t.xmin = r.version RETURNING 1)"
-        ),
-    );
-    text.push_str(&insert);
-    push(&mut text, format_args!(" SELECT a.{APPLIED}, r.{HELD}"));
-    columns::read().for_each(|it| push(&mut text, format_args!(", r.{}", it.default_name())));
-    let inserted = if inserts {
-        " OR EXISTS (SELECT FROM i)"
-    } else {
-        ""
-    };
-    push(
-        &mut text,
-        format_args!(
-            " FROM (SELECT EXISTS (SELECT FROM w){inserted} AS {APPLIED}) a LEFT JOIN r ON {returned}"
-        ),
-    );
-    parameters.end(text)
-}
-
-fn push(text: &mut String, more: std::fmt::Arguments<'_>) {
-    // A `String` takes every text.
-    let _ = text.write_fmt(more);
-}
-
-fn update(table: &TableName, id: &str, set: &str, only: &str) -> String {
-    format!("UPDATE {table} AS t SET {set} FROM r WHERE t.{ID} = {id}{only}")
-}
-
-/// Returns the insert of a row, if there was none.
-fn insert(table: &TableName, id: &str, set: &[(Attribute, String)]) -> String {
-    let names = set.iter().map(|(of, _)| of.default_name());
-    let names: Vec<_> = [ID].into_iter().chain(names).collect();
-    let values = set.iter().map(|(_, value)| value.as_str());
-    let values: Vec<_> = [id].into_iter().chain(values).collect();
-    format!(
-        ", i AS (INSERT INTO {table} ({}) SELECT {} WHERE NOT EXISTS (SELECT FROM r) ON CONFLICT ({ID}) DO NOTHING RETURNING 1)",
-        names.join(", "),
-        values.join(", ")
-    )
-}
-
-/// Returns each attribute that has a value and is not removed, and how the statement names the value.
-fn values(
-    set: &Record,
-    remove: &[Attribute],
-    parameters: &mut Parameters,
-) -> Vec<(Attribute, String)> {
-    let kept = set
-        .fields()
-        .filter(|(attribute, _)| !remove.contains(attribute));
-    kept.map(|(attribute, value)| (attribute, parameters.add(value)))
-        .collect()
-}
-
-/// The columns of the reply to a read that are no attributes.
-pub(crate) const IS_STANDBY: &str = "is_standby";
-/// Whether there is a record.
-pub(crate) const IS_PRESENT: &str = "is_present";
-
-/// Returns the read of a record, with these attributes. Its reply has one row: see [`IS_STANDBY`] and [`IS_PRESENT`].
-pub(crate) fn read(
-    table: &TableName,
-    id: &RecordId,
-    attributes: impl Iterator<Item = Attribute>,
-) -> Statement {
-    let mut parameters = Parameters::new();
-    let id = parameters.id(id);
-    let mut read = String::new();
-    attributes.for_each(|it| push(&mut read, format_args!(", r.{}", it.default_name())));
-    let own = parameters.own(&["read", &table.to_string(), &read], "'own'");
-    parameters.end(format!(
-        "WITH a AS MATERIALIZED (SELECT pg_is_in_recovery() AS {IS_STANDBY}, {own} AS own) \
-         SELECT a.{IS_STANDBY}, r.{ID} IS NOT NULL AS {IS_PRESENT}{read} FROM a LEFT JOIN {table} AS r ON r.{ID} = {id} WHERE a.own = 'own'"
-    ))
-}
-
-/// Returns the read of one page of a listing. Its rows have the id, the listed attributes, and [`HELD`].
-pub(crate) fn scan(table: &TableName, request: ScanRequest<'_>) -> Statement {
-    let mut parameters = Parameters::new();
-    let prefix = stored(request.prefix);
-    let mut range = format!("{ID} >= {}", parameters.text(&prefix));
-    if let Some(end) = after_prefix(&prefix) {
-        push(
-            &mut range,
-            format_args!(" AND {ID} < {}", parameters.text(&end)),
-        );
-    }
-    if let Some(after) = request.after {
-        push(
-            &mut range,
-            format_args!(" AND {ID} > {}", parameters.text(&stored(after))),
-        );
-    }
-    let limit = i64::try_from(request.limit.max(1)).unwrap_or(i64::MAX);
-    let limit = parameters.add(Value::Number(limit));
-    let everything = Condition::All(Vec::new());
-    let filter = request.filter.unwrap_or(&everything);
-    let held = condition::render(filter, &mut parameters);
-    let mut listed = String::new();
-    columns::listed().for_each(|it| push(&mut listed, format_args!(", {}", it.default_name())));
-    let own = parameters.own(&["scan", &table.to_string(), &range, &held], "'own'");
-    parameters.end(format!(
-        "SELECT {ID}, {held} AS {HELD}{listed} FROM {table} WHERE {range} AND (SELECT {own}) IS NOT NULL ORDER BY {ID} LIMIT {limit}"
-    ))
 }
 
 /// Returns the first text after all that begin with `prefix`, byte by byte. `None` if there is none.

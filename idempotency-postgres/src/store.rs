@@ -1,9 +1,10 @@
 //! The store: one statement for each request.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use idempotency_core::future::BoxFuture;
-use idempotency_core::record::{Field, RecordId, StoredEvent};
+use idempotency_core::record::{Field, Record, RecordId, StoredEvent};
 use idempotency_core::store::events::{keeps_event, permit_events};
 use idempotency_core::store::{
     Consistency, OpenTransaction, RecordWrite, ScanPage, ScanRequest, SendLog, Store, StoreError,
@@ -17,7 +18,7 @@ use crate::columns::{self, restored};
 use crate::connection::{Connections, InUse};
 use crate::failure::{Failure, Next, READ_ONLY};
 use crate::limits::LARGEST_RESPONSE;
-use crate::statement::{self, APPLIED, HELD, IS_PRESENT, IS_STANDBY};
+use crate::statement::Statements;
 use crate::table::TableName;
 use crate::transaction::PostgresTransaction;
 
@@ -44,6 +45,7 @@ const CHECK_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 pub struct PostgresStore {
     pub(crate) connections: Connections,
     pub(crate) table: TableName,
+    statements: OnceLock<Statements>,
     /// True if events may be kept.
     unencrypted_events: bool,
 }
@@ -56,14 +58,28 @@ impl PostgresStore {
     ) -> Self {
         Self {
             connections,
+            statements: OnceLock::new(),
             table,
             unencrypted_events,
         }
     }
 
-    /// Returns the pool of connections that the store uses.
+    /// Returns the pool of connections that the store uses. From now on each request returns its connection to it, by a round trip of `sqlx`.
     pub fn pool(&self) -> &PgPool {
         self.connections.pool()
+    }
+
+    /// Returns the statements. The first request asks for the schema of the table, which a `search_path` that a handler or another part of the
+    /// program leaves cannot change any more.
+    async fn statements(&self, used: &mut InUse<'_>) -> Result<&Statements, Failure> {
+        if let Some(statements) = self.statements.get() {
+            return Ok(statements);
+        }
+        let found = used.text(self.table.lookup()).await;
+        let found = found.map_err(Failure::unapplied)?;
+        let name = found.first().and_then(|row| row.try_get(0).ok());
+        let name = name.ok_or_else(|| self.unreadable().unapplied())?;
+        Ok(self.statements.get_or_init(|| Statements::new(name)))
     }
 
     /// Performs a write. Sends it again while other transactions are faster: such a send changed nothing.
@@ -74,32 +90,105 @@ impl PostgresStore {
         }
         let mut moved = false;
         for _ in 0..MOST_SENDS {
-            let connection = self.connections.acquire(log).await?;
-            let statement = statement::write(&self.table, record, connection.wait(), false);
-            log.sending();
-            let rows = match connection.execute(statement).await {
-                Ok(rows) => rows,
-                Err(failure) => {
-                    log.ended(failure.maybe_applied, None);
-                    match failure.next {
-                        Next::Again => {}
-                        Next::AgainElsewhere if !moved => moved = true,
-                        _ => return Err(failure),
-                    }
-                    continue;
-                }
-            };
-            let reply = self.ended(record, &rows);
-            match &reply {
-                Ok(Some(StoreReply::Applied { .. })) => {}
-                Ok(_) => log.ended(false, None),
-                Err(failure) => log.ended(failure.maybe_applied, None),
-            }
-            if let Some(reply) = reply? {
-                return Ok(reply);
+            let mut used = self.connections.acquire(log).await?;
+            match self.try_write(record, &mut used, Some(log)).await {
+                Ok(Some(reply)) => return Ok(reply),
+                Ok(None) => {}
+                Err(failure) => match failure.next {
+                    Next::Again => {}
+                    Next::AgainElsewhere if !moved => moved = true,
+                    _ => return Err(failure),
+                },
             }
         }
         Err(self.too_busy())
+    }
+
+    /// Sends a write once. `None` if another transaction was faster: nothing was changed.
+    ///
+    /// Without a `log` it is part of the transaction of a handler, and applied when that commits.
+    ///
+    /// # Errors
+    ///
+    /// If a statement failed, or if a step was sent to a record without steps.
+    async fn try_write(
+        &self,
+        record: RecordWrite<'_>,
+        used: &mut InUse<'_>,
+        log: Option<&SendLog>,
+    ) -> Result<Option<StoreReply>, Failure> {
+        let RecordWrite {
+            id,
+            write,
+            condition,
+        } = record;
+        let statements = self.statements(used).await?;
+        let applied = |replaced: Option<&PgRow>| {
+            Ok(Some(match write {
+                Write::Put(_) => StoreReply::replaced(replaced.map(columns::record)),
+                _ => StoreReply::applied(),
+            }))
+        };
+        let refused = |found| Ok(Some(StoreReply::condition_failed(found)));
+        let inserts = log.is_some()
+            && condition.holds(None)
+            && matches!(write, Write::Put(_) | Write::Update(_));
+        if inserts {
+            let inserted = used
+                .send(statements.insert(record, used.wait()), log)
+                .await?;
+            let is_new = inserted.as_ref().map(|row| row.try_get(0)).transpose();
+            if is_new.map_err(|_| self.unreadable())? == Some(true) {
+                return applied(None);
+            }
+            note_unapplied(log);
+            match inserted.as_ref().map(columns::record) {
+                Some(found) if condition.holds(Some(&found)) => {}
+                Some(found) => return refused(Some(found)),
+                None => return Ok(None),
+            }
+        }
+        let change = statements.change(record, log.is_none(), used.wait());
+        if let Some(row) = used.send(change, log).await? {
+            return applied(Some(&row));
+        }
+        note_unapplied(log);
+        if inserts {
+            return Ok(None);
+        }
+        if let Some(log) = log {
+            log.refused();
+            log.reading();
+        }
+        let found = self.found(id, used, false).await;
+        note_unapplied(log);
+        let (_, found) = found.map_err(Failure::unapplied)?;
+        match (write, found) {
+            (_, found) if !condition.holds(found.as_ref()) => refused(found),
+            // There is nothing to delete.
+            (Write::Delete, None) => applied(None),
+            (Write::Step { .. }, Some(Record { steps, .. })) if steps.exists() => Ok(None),
+            (Write::Step { .. }, _) => {
+                let text = "the record has no steps: its claim was made without them".to_owned();
+                Err(self.failed(StoreErrorKind::Rejected, text))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns whether the server is a standby, and the record.
+    async fn found(
+        &self,
+        id: &RecordId,
+        used: &mut InUse<'_>,
+        event: bool,
+    ) -> Result<(bool, Option<Record>), Failure> {
+        let statements = self.statements(used).await?;
+        let row = used.send(statements.read(id, event), None).await?;
+        let row = row.ok_or_else(|| self.unreadable())?;
+        let get = |at| row.try_get::<bool, _>(at).map_err(|_| self.unreadable());
+        let record = get(columns::LAST)?.then(|| columns::record(&row));
+        Ok((get(0)?, record))
     }
 
     /// Completes the key in the transaction of a handler, and commits that. Rolls it back if the claim is gone.
@@ -136,11 +225,7 @@ impl PostgresStore {
     ) -> Result<StoreReply, Failure> {
         self.check_length(record.write)?;
         for _ in 0..MOST_SENDS {
-            let statement = statement::write(&self.table, record, used.wait(), true);
-            let rows = used.complete(statement).await?;
-            let ended = self.ended(record, &rows);
-            // Nothing is committed yet.
-            if let Some(reply) = ended.map_err(|failure| Failure::before_send(failure.error))? {
+            if let Some(reply) = self.try_write(record, used, None).await? {
                 return Ok(reply);
             }
         }
@@ -167,41 +252,6 @@ impl PostgresStore {
         ))
     }
 
-    /// Returns the reply that the row of a write means. `None` if another transaction was faster.
-    ///
-    /// # Errors
-    ///
-    /// If the row cannot be read, or if a step was sent to a record without steps.
-    fn ended(
-        &self,
-        record: RecordWrite<'_>,
-        rows: &[PgRow],
-    ) -> Result<Option<StoreReply>, Failure> {
-        let RecordWrite {
-            write, condition, ..
-        } = record;
-        let [row] = rows else {
-            return Err(self.unreadable());
-        };
-        let applied: bool = row.try_get(APPLIED).map_err(|_| self.unreadable())?;
-        let held: Option<bool> = row.try_get(HELD).map_err(|_| self.unreadable())?;
-        let found = || columns::record(row, false);
-        Ok(match (write, applied, held) {
-            (Write::Put(_), true, Some(_)) => Some(StoreReply::replaced(Some(found()))),
-            (Write::Put(_), true, None) => Some(StoreReply::replaced(None)),
-            (_, true, _) => Some(StoreReply::applied()),
-            (_, false, Some(false)) => Some(StoreReply::condition_failed(Some(found()))),
-            (_, false, None) if !condition.holds(None) => Some(StoreReply::condition_failed(None)),
-            // There is nothing to delete.
-            (Write::Delete, false, None) => Some(StoreReply::applied()),
-            (Write::Step { .. }, false, held) if held.is_none() || !found().steps.exists() => {
-                let text = "the record has no steps: its claim was made without them".to_owned();
-                return Err(self.failed(StoreErrorKind::Rejected, text));
-            }
-            (_, false, _) => None,
-        })
-    }
-
     /// Reads a record.
     async fn read(
         &self,
@@ -209,22 +259,15 @@ impl PostgresStore {
         consistency: Consistency,
         log: &SendLog,
     ) -> Result<StoreReply, Failure> {
-        let connection = self.connections.acquire(log).await?;
+        let mut used = self.connections.acquire(log).await?;
         log.reading();
-        let rows = connection
-            .execute(statement::read(&self.table, id, columns::read()))
-            .await;
+        let found = self.found(id, &mut used, false).await;
         log.ended(false, None);
-        let rows = rows?;
-        let [row] = &*rows else {
-            return Err(self.unreadable());
-        };
-        let get = |name| row.try_get::<bool, _>(name).map_err(|_| self.unreadable());
-        if consistency == Consistency::Strong && get(IS_STANDBY)? {
+        let (is_standby, record) = found?;
+        if consistency == Consistency::Strong && is_standby {
             let text = format!("{} cannot be read: {READ_ONLY}", self.name());
             return Err(self.failed(StoreErrorKind::Unreachable, text));
         }
-        let record = get(IS_PRESENT)?.then(|| columns::record(row, false));
         Ok(StoreReply::found(record))
     }
 
@@ -248,7 +291,7 @@ impl PostgresStore {
     /// Looks at the server, the role and the table.
     pub(crate) async fn look(&self) -> Result<Vec<TableFinding>, Failure> {
         let log = SendLog::default();
-        let connection =
+        let mut used =
             match tokio::time::timeout(CHECK_WITHIN, self.connections.acquire(&log)).await {
                 Ok(connection) => connection?,
                 // The pool waits for a server that refuses connections, and does not say so.
@@ -257,12 +300,17 @@ impl PostgresStore {
                     self.connections.acquire(&log).await?
                 }
             };
-        let rows = connection
-            .execute_text(check::statement(&self.table))
-            .await?;
+        let rows = used.text(check::statement(&self.table)).await?;
         let findings: Result<Vec<_>, _> = rows.iter().map(TableFinding::read).collect();
         let findings = findings.ok().filter(|findings| !findings.is_empty());
         findings.ok_or_else(|| self.unreadable())
+    }
+}
+
+/// Notes that the send of a write is at its end, and was not applied.
+fn note_unapplied(log: Option<&SendLog>) {
+    if let Some(log) = log {
+        log.ended(false, None);
     }
 }
 
@@ -285,11 +333,12 @@ impl Store for PostgresStore {
     ) -> BoxFuture<'a, StoreReply> {
         log.preparing();
         Box::pin(async move {
+            // The future of a commit is large, and copied into the box.
             let reply = match request {
                 StoreRequest::Write(record) => self.write(record, log).await,
                 StoreRequest::Read(id, consistency) => self.read(id, consistency, log).await,
                 StoreRequest::Transact(transaction) => match transaction.staged.take_open(self) {
-                    Ok(open) => self.commit(transaction, open, log).await,
+                    Ok(open) => Box::pin(self.commit(transaction, open, log)).await,
                     Err(reply) => return *reply,
                 },
             };
@@ -364,28 +413,21 @@ impl Store for PostgresStore {
 impl StoreScan for PostgresStore {
     fn scan<'a>(&'a self, request: ScanRequest<'a>) -> BoxFuture<'a, Result<ScanPage, StoreError>> {
         Box::pin(async move {
-            let connection = self.connections.acquire(&SendLog::default()).await;
-            let connection = connection.map_err(|failure| failure.error)?;
-            let rows = connection
-                .execute(statement::scan(&self.table, request))
-                .await;
+            let mut page = ScanPage::default();
+            let used = self.connections.acquire(&SendLog::default()).await;
+            let mut used = used.map_err(|failure| failure.error)?;
+            let statements = self.statements(&mut used).await;
+            let statements = statements.map_err(|failure| failure.error)?;
+            let rows = used.list(statements.scan(request)).await;
             let rows = rows.map_err(|failure| failure.error)?;
-            let mut page = ScanPage {
-                read: rows.len(),
-                ..ScanPage::default()
-            };
+            page.read = rows.len();
             for row in &rows {
-                let id = row
-                    .try_get::<String, _>(columns::ID)
-                    .map_err(|_| self.unreadable().error)?;
-                let held = row
-                    .try_get::<bool, _>(HELD)
-                    .map_err(|_| self.unreadable().error)?;
-                let id = restored(id);
+                let unreadable = |_| self.unreadable().error;
+                let id = restored(row.try_get(columns::LAST).map_err(unreadable)?);
                 page.next = (rows.len() == request.limit.max(1)).then(|| id.clone());
-                if held {
-                    page.records
-                        .push((RecordId::new(id), columns::record(row, true)));
+                if row.try_get(0).map_err(unreadable)? {
+                    let record = columns::record(row);
+                    page.records.push((RecordId::new(id), record));
                 }
             }
             Ok(page)
@@ -397,14 +439,11 @@ impl StoreScan for PostgresStore {
         id: &'a RecordId,
     ) -> BoxFuture<'a, Result<Option<StoredEvent>, StoreError>> {
         Box::pin(async move {
-            let connection = self.connections.acquire(&SendLog::default()).await;
-            let connection = connection.map_err(|failure| failure.error)?;
-            let event = [idempotency_core::record::Attribute::Event].into_iter();
-            let rows = connection
-                .execute(statement::read(&self.table, id, event))
-                .await;
-            let rows = rows.map_err(|failure| failure.error)?;
-            match rows.first().map_or(Field::Absent, columns::event) {
+            let used = self.connections.acquire(&SendLog::default()).await;
+            let mut used = used.map_err(|failure| failure.error)?;
+            let found = self.found(id, &mut used, true).await;
+            let (_, record) = found.map_err(|failure| failure.error)?;
+            match record.unwrap_or_default().event {
                 Field::Absent => Ok(None),
                 Field::Value(event) => Ok(Some(event)),
                 Field::Unreadable => {

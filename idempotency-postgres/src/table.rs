@@ -44,6 +44,15 @@ impl TableName {
         self.parts.join(".")
     }
 
+    /// Returns the statement that returns the name of the table with its schema, as SQL writes it. Without a table it fails.
+    pub(crate) fn lookup(&self) -> String {
+        let name = self.to_string().replace('\'', "''");
+        format!(
+            "SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+             WHERE c.oid = '{name}'::regclass"
+        )
+    }
+
     /// Returns the migration of the table of this name.
     pub(crate) fn migration(&self) -> String {
         let default = format!(" {} ", Self::DEFAULT);

@@ -10,6 +10,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgTransactionManager;
 use sqlx::{AssertSqlSafe, PgConnection, Postgres, SqlSafeStr as _};
 use sqlx_core::transaction::TransactionManager as _;
+use tokio::time::Instant;
 
 use crate::statement;
 
@@ -59,7 +60,11 @@ impl Begin for Call {
 }
 
 /// The connection of a transaction. If it is dropped, the transaction is rolled back.
-pub struct PostgresTransaction(Option<PoolConnection<Postgres>>);
+pub struct PostgresTransaction {
+    connection: Option<PoolConnection<Postgres>>,
+    /// When the connection was taken from its pool.
+    pub(crate) taken: Instant,
+}
 
 /// The connection is taken only by the store, which then has the whole transaction.
 const HELD: &str = "the handler holds the connection of its transaction";
@@ -70,13 +75,13 @@ const ROLLED_BACK: &str = "a savepoint could not begin, or was dropped while it 
 
 impl PostgresTransaction {
     /// Returns the transaction that was begun on this connection.
-    pub(crate) fn of(connection: Option<PoolConnection<Postgres>>) -> Self {
-        Self(connection)
+    pub(crate) fn of(connection: Option<PoolConnection<Postgres>>, taken: Instant) -> Self {
+        Self { connection, taken }
     }
 
     /// Returns the connection, whose transaction is still open.
     pub(crate) fn into_connection(mut self) -> Option<PoolConnection<Postgres>> {
-        self.0.take()
+        self.connection.take()
     }
 }
 
@@ -85,14 +90,14 @@ impl Deref for PostgresTransaction {
     type Target = PgConnection;
 
     fn deref(&self) -> &PgConnection {
-        self.0.as_deref().expect(HELD)
+        self.connection.as_deref().expect(HELD)
     }
 }
 
 #[allow(clippy::expect_used)]
 impl DerefMut for PostgresTransaction {
     fn deref_mut(&mut self) -> &mut PgConnection {
-        let connection = self.0.as_deref_mut().expect(HELD);
+        let connection = self.connection.as_deref_mut().expect(HELD);
         assert!(is_open(connection), "{ROLLED_BACK}");
         connection
     }
@@ -100,9 +105,9 @@ impl DerefMut for PostgresTransaction {
 
 impl Drop for PostgresTransaction {
     fn drop(&mut self) {
-        match self.0.take() {
-            Some(mut connection) if is_open(&connection) => roll_back(&mut connection),
-            // What was sent after its end is not known, so it is closed.
+        match self.connection.take() {
+            Some(mut connection) if depth(&connection) == 1 => roll_back(&mut connection),
+            // What the handler sent is not known, so it is closed.
             Some(connection) => drop(connection.detach()),
             None => {}
         }
@@ -120,7 +125,12 @@ pub(crate) async fn begin(
 
 /// Returns true unless `sqlx` has ended the transaction.
 fn is_open(connection: &PgConnection) -> bool {
-    PgTransactionManager::get_transaction_depth(connection) > 0
+    depth(connection) > 0
+}
+
+/// Returns how many transactions are open: one, and its savepoints.
+fn depth(connection: &PgConnection) -> usize {
+    PgTransactionManager::get_transaction_depth(connection)
 }
 
 /// Commits the transaction, with the savepoints that are left of it.

@@ -1,67 +1,73 @@
 //! A condition of the protocol as an expression that is true or false, never NULL.
 
-use idempotency_core::record::Attribute;
+use std::fmt::Write as _;
+
 use idempotency_core::store::{Condition, Operand};
 
 use super::parameters::Parameters;
 use crate::columns::{Value, stored};
 
-/// Returns the condition on the row of a record. Its operands are parameters.
-pub(super) fn render(condition: &Condition, parameters: &mut Parameters) -> String {
-    match condition {
+/// Writes the condition on the row of a record. Its operands become parameters.
+pub(super) fn render(condition: &Condition, text: &mut String, parameters: &mut Parameters) {
+    let (attribute, operand, [before, operator, after]) = match condition {
         // There is a row.
-        Condition::NoRecord => "FALSE".to_owned(),
-        Condition::Exists(attribute) => format!("{} IS NOT NULL", attribute.default_name()),
-        Condition::Missing(attribute) => format!("{} IS NULL", attribute.default_name()),
+        Condition::NoRecord => return text.push_str("FALSE"),
+        Condition::Exists(attribute) => {
+            text.push_str(attribute.default_name());
+            return text.push_str(" IS NOT NULL");
+        }
+        Condition::Missing(attribute) => {
+            text.push_str(attribute.default_name());
+            return text.push_str(" IS NULL");
+        }
+        Condition::All(conditions) => return joined(conditions, "AND", "TRUE", text, parameters),
+        Condition::Any(conditions) => return joined(conditions, "OR", "FALSE", text, parameters),
         Condition::Equals(attribute, operand) => {
-            compared(*attribute, operand, "IS NOT DISTINCT FROM", parameters)
-                .unwrap_or_else(|| "FALSE".to_owned())
+            (attribute, operand, ["", " IS NOT DISTINCT FROM ", ""])
         }
         Condition::Differs(attribute, operand) => {
-            compared(*attribute, operand, "IS DISTINCT FROM", parameters)
-                .unwrap_or_else(|| "TRUE".to_owned())
+            (attribute, operand, ["", " IS DISTINCT FROM ", ""])
         }
-        Condition::Below(attribute, operand) => compared(*attribute, operand, "<", parameters)
-            .map_or_else(
-                || "FALSE".to_owned(),
-                |below| format!("coalesce({below}, FALSE)"),
-            ),
-        Condition::All(conditions) => joined(conditions, " AND ", "TRUE", parameters),
-        Condition::Any(conditions) => joined(conditions, " OR ", "FALSE", parameters),
+        Condition::Below(attribute, operand) => {
+            (attribute, operand, ["coalesce(", " < ", ", FALSE)"])
+        }
+    };
+    // Two types are never equal, and none is below the other.
+    if !operand.fits(*attribute) {
+        let differs = matches!(condition, Condition::Differs(..));
+        return text.push_str(if differs { "TRUE" } else { "FALSE" });
     }
-}
-
-/// Returns a comparison; `None` if the two have different types.
-fn compared(
-    attribute: Attribute,
-    operand: &Operand,
-    operator: &str,
-    parameters: &mut Parameters,
-) -> Option<String> {
-    if !operand.fits(attribute) {
-        return None;
-    }
-    let value = match operand {
+    parameters.add(match operand {
         Operand::Text(text) => Value::Text(stored(text)),
         Operand::Seconds(at) => Value::Number(at.get()),
         Operand::Millis(at) => Value::Number(at.get()),
-    };
-    let value = parameters.add(value);
-    Some(format!("{} {operator} {value}", attribute.default_name()))
+    });
+    for part in [before, attribute.default_name(), operator] {
+        text.push_str(part);
+    }
+    // A `String` takes every text.
+    let _ = write!(text, "${}{after}", parameters.len());
 }
 
 fn joined(
     conditions: &[Condition],
     operator: &str,
     of_none: &str,
+    text: &mut String,
     parameters: &mut Parameters,
-) -> String {
+) {
     if conditions.is_empty() {
-        return of_none.to_owned();
+        return text.push_str(of_none);
     }
-    let all: Vec<_> = conditions
-        .iter()
-        .map(|condition| render(condition, parameters))
-        .collect();
-    format!("({})", all.join(operator))
+    for (position, condition) in conditions.iter().enumerate() {
+        for part in if position == 0 {
+            ["(", "", ""]
+        } else {
+            [" ", operator, " "]
+        } {
+            text.push_str(part);
+        }
+        render(condition, text, parameters);
+    }
+    text.push(')');
 }

@@ -1,6 +1,6 @@
 //! The parameters of a statement: each value of a call is one.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use idempotency_core::record::RecordId;
 use sqlx::Arguments as _;
@@ -11,26 +11,33 @@ use crate::columns::{Value, stored};
 
 /// A statement with its parameters.
 pub(crate) struct Statement {
-    pub(crate) text: String,
+    pub(crate) text: Arc<str>,
     pub(crate) arguments: Result<PgArguments, BoxDynError>,
 }
 
 /// Collects the parameters of a statement.
+#[derive(Default)]
 pub(super) struct Parameters {
     arguments: PgArguments,
     failed: Option<BoxDynError>,
 }
 
 impl Parameters {
-    pub(super) fn new() -> Self {
-        Self {
-            arguments: PgArguments::default(),
-            failed: None,
-        }
+    /// Returns the parameters of a statement whose first one is this id.
+    pub(super) fn of(id: &RecordId) -> Self {
+        let mut parameters = Self::default();
+        // Room for a claim, with the id, the path and the texts of an operation.
+        parameters.arguments.reserve(10, 512);
+        parameters.add(Value::Text(stored(id.as_str())));
+        parameters
     }
 
-    /// Adds a parameter. Returns how the text of the statement names it.
-    pub(super) fn add<'a>(&mut self, value: impl Into<Value<'a>>) -> String {
+    /// Returns how many there are. The text of the statement names each by its number, from 1.
+    pub(super) fn len(&self) -> usize {
+        self.arguments.len()
+    }
+
+    pub(super) fn add<'a>(&mut self, value: impl Into<Value<'a>>) {
         let added = match value.into() {
             Value::Number(number) => self.arguments.add(number),
             Value::Text(text) => self.arguments.add(&*text),
@@ -42,34 +49,9 @@ impl Parameters {
         if let Err(error) = added {
             self.failed.get_or_insert(error);
         }
-        format!("${}", self.arguments.len())
     }
 
-    pub(super) fn text(&mut self, text: &str) -> String {
-        self.add(Value::Text(text.into()))
-    }
-
-    pub(super) fn id(&mut self, id: &RecordId) -> String {
-        self.add(Value::Text(stored(id.as_str())))
-    }
-
-    /// Adds a parameter that only this statement has, of which these are the parts. Returns an expression that has the value of `then`
-    /// if the server executes this statement, and fails if it executes another one. In a `(SELECT ..)` of its own it is evaluated before the
-    /// first row is read, and also if there is none.
-    ///
-    /// Behind a pooler that keeps no prepared statements for its clients, a name can stand for the statement of another client: with the
-    /// condition of another operation.
-    pub(super) fn own(&mut self, parts: &[&str], then: &str) -> String {
-        let mut hasher = DefaultHasher::new();
-        parts.hash(&mut hasher);
-        let mark = format!("{:016x}", hasher.finish());
-        let sent = self.text(&mark);
-        format!(
-            "CASE WHEN {sent} = '{mark}' THEN {then} ELSE (('{OTHER_STATEMENT}' || {sent})::bigint)::text END"
-        )
-    }
-
-    pub(super) fn end(self, text: String) -> Statement {
+    pub(super) fn end(self, text: Arc<str>) -> Statement {
         let arguments = match self.failed {
             Some(error) => Err(error),
             None => Ok(self.arguments),
@@ -77,6 +59,3 @@ impl Parameters {
         Statement { text, arguments }
     }
 }
-
-/// What the error of the server quotes if it executed another statement than the one that was sent.
-pub(crate) const OTHER_STATEMENT: &str = "another statement than ";

@@ -8,32 +8,56 @@ use super::*;
 
 const WAIT: Duration = Duration::from_millis(1_500);
 
-fn table() -> TableName {
-    TableName::new("`table`", "shop.idempotency").unwrap()
+fn statements() -> Statements {
+    Statements::new("\"shop\".\"idempotency\"".to_owned())
 }
 
-/// Returns the text of a write, and the number of its parameters.
-fn written(write: &Write, condition: &Condition) -> (String, usize) {
-    let id = RecordId::new("pay#1");
+fn count(statement: Statement) -> (String, usize) {
+    let parameters = statement.arguments.unwrap().len();
+    (statement.text.to_string(), parameters)
+}
+
+/// Returns the text of a change, and the number of its parameters.
+fn changed(write: &Write, condition: &Condition) -> (String, usize) {
     let record = RecordWrite {
-        id: &id,
+        id: &RecordId::new("pay#1"),
         write,
         condition,
     };
-    let statement = super::write(&table(), record, WAIT, false);
-    (statement.text, statement.arguments.unwrap().len())
+    count(statements().change(record, false, WAIT))
 }
 
-fn claim() -> Write {
-    Write::Put(Record {
+fn claim() -> Record {
+    Record {
         expiration: Field::Value(EpochSeconds::new(60)),
         status: Field::Value(Status::InProgress),
         ..Record::default()
-    })
+    }
+}
+
+fn inserted(record: &Record) -> (String, usize) {
+    let record = RecordWrite {
+        id: &RecordId::new("pay#1"),
+        write: &Write::Put(record.clone()),
+        condition: &Condition::NoRecord,
+    };
+    count(statements().insert(record, WAIT))
+}
+
+/// Returns what the statement evaluates first, if its own parameters begin with this one.
+fn own(text: &str, next: usize, then: &str) -> String {
+    let mark = text.split(&format!("WHEN ${next} = ")).nth(1).unwrap();
+    let mark = mark.split(' ').next().unwrap();
+    assert!(mark.parse::<i64>().unwrap() > 0);
+    format!(
+        "CASE WHEN ${next} = {mark} THEN {then} ELSE (('another statement than ' || ${next})::bigint)::text END"
+    )
 }
 
 fn rendered(condition: &Condition) -> String {
-    condition::render(condition, &mut Parameters::new())
+    let mut text = String::new();
+    condition::render(condition, &mut text, &mut Parameters::default());
+    text
 }
 
 #[test]
@@ -71,49 +95,35 @@ fn each_condition_is_true_or_false_and_its_operand_is_a_parameter() {
     }
 }
 
+const COLUMNS: &str = "expiration, in_progress_expiration, status, data, validation, owner, failure, operation, decision, NULL, steps, undo";
+
 #[test]
 fn a_claim_is_this_statement() {
-    let condition = Condition::Any(vec![
-        Condition::NoRecord,
-        Condition::Missing(Attribute::Owner),
-    ]);
-    let (text, parameters) = written(&claim(), &condition);
-    let columns = "expiration, in_progress_expiration, status, data, validation, owner, failure, operation, decision, steps, undo";
-    let mark = text.split('\'').find(|part| part.len() == 16).unwrap();
+    let (text, parameters) = inserted(&claim());
+    let own = own(&text, 4, "set_config('lock_timeout', $5, true)");
+    let nulls = ["NULL"; 12].join(", ");
     let expected = format!(
-        "WITH r AS MATERIALIZED (SELECT xmin AS version, (FALSE OR owner IS NULL) AS held, {columns} FROM \"shop\".\"idempotency\" \
-         WHERE id = $1 AND (SELECT CASE WHEN $5 = '{mark}' THEN set_config('lock_timeout', $4, true) \
-         ELSE (('another statement than ' || $5)::bigint)::text END) IS NOT NULL), \
-         w AS (UPDATE \"shop\".\"idempotency\" AS t SET expiration = $2, in_progress_expiration = NULL, status = $3, data = NULL, \
-         validation = NULL, owner = NULL, failure = NULL, operation = NULL, decision = NULL, event = NULL, steps = NULL, undo = NULL \
-         FROM r WHERE t.id = $1 AND r.held AND t.xmin = r.version RETURNING 1), \
-         i AS (INSERT INTO \"shop\".\"idempotency\" (id, expiration, status) SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM r) \
-         ON CONFLICT (id) DO NOTHING RETURNING 1) SELECT a.applied, r.held, r.{} \
-         FROM (SELECT EXISTS (SELECT FROM w) OR EXISTS (SELECT FROM i) AS applied) a LEFT JOIN r ON true",
-        columns.replace(", ", ", r.")
+        "WITH i AS (INSERT INTO \"shop\".\"idempotency\" (id, expiration, status) SELECT $1, $2, $3 WHERE {own} IS NOT NULL \
+         ON CONFLICT (id) DO NOTHING RETURNING 1) SELECT true, {nulls} FROM i UNION ALL \
+         SELECT false, {COLUMNS} FROM \"shop\".\"idempotency\" WHERE id = $1 AND NOT EXISTS (SELECT FROM i)"
     );
-    assert_eq!(text, expected);
-    assert_eq!(parameters, 5);
+    assert_eq!((text, parameters), (expected, 5));
 }
 
 #[test]
-fn a_write_whose_condition_needs_a_record_inserts_none() {
-    let held = Condition::Exists(Attribute::Owner);
-    assert!(written(&claim(), &Condition::NoRecord).0.contains("INSERT"));
-    assert!(!written(&claim(), &held).0.contains("INSERT"));
-    assert!(
-        !written(&Write::Delete, &Condition::NoRecord)
-            .0
-            .contains("INSERT")
+fn a_claim_on_an_ended_one_is_this_statement() {
+    let ended = Condition::Missing(Attribute::Owner);
+    let condition = Condition::Any(vec![Condition::NoRecord, ended]);
+    let (text, parameters) = changed(&Write::Put(claim()), &condition);
+    let own = own(&text, 4, "set_config('lock_timeout', $5, true)");
+    let expected = format!(
+        "WITH r AS MATERIALIZED (SELECT {COLUMNS}, xmin AS version FROM \"shop\".\"idempotency\" \
+         WHERE id = $1 AND (SELECT {own}) IS NOT NULL AND (FALSE OR owner IS NULL)), \
+         w AS (UPDATE \"shop\".\"idempotency\" AS t SET expiration = $2, in_progress_expiration = NULL, status = $3, data = NULL, \
+         validation = NULL, owner = NULL, failure = NULL, operation = NULL, decision = NULL, event = NULL, steps = NULL, undo = NULL \
+         FROM r WHERE t.id = $1 AND t.xmin = r.version RETURNING 1) SELECT true, {COLUMNS} FROM r, w"
     );
-    let step = Write::Step {
-        name: "a".to_owned(),
-        result: Data::new("1"),
-    };
-    let (step, parameters) = written(&step, &Condition::All(Vec::new()));
-    assert!(step.contains("SET steps = t.steps || ARRAY[$2, $3] FROM r WHERE t.id = $1 AND t.steps IS NOT NULL AND r.held"));
-    assert!(!step.contains("INSERT"));
-    assert_eq!(parameters, 5);
+    assert_eq!((text, parameters), (expected, 5));
 }
 
 #[test]
@@ -124,18 +134,29 @@ fn an_update_sets_and_removes_each_column_once_and_the_removal_counts() {
         ..Record::default()
     };
     let remove = vec![Attribute::Owner, Attribute::Failure, Attribute::Owner];
-    let (text, _) = written(&Write::Update(Change { set, remove }), &Condition::NoRecord);
-    assert!(
-        text.contains("SET steps = $2, owner = NULL, failure = NULL FROM r"),
-        "{text}"
+    let condition = Condition::Exists(Attribute::Status);
+    let write = Write::Update(Change { set, remove });
+    let (text, parameters) = changed(&write, &condition);
+    let own = own(&text, 3, "set_config('lock_timeout', $4, true)");
+    let expected = format!(
+        "UPDATE \"shop\".\"idempotency\" SET owner = NULL, failure = NULL, steps = $2 \
+         WHERE id = $1 AND (SELECT {own}) IS NOT NULL AND status IS NOT NULL RETURNING 1"
     );
-    assert!(text.contains("(id, steps) SELECT $1, $2 WHERE"), "{text}");
-    let nothing = Write::Update(Change::default());
-    assert!(
-        written(&nothing, &Condition::NoRecord)
-            .0
-            .contains("SET id = t.id FROM r")
-    );
+    assert_eq!((text, parameters), (expected, 4));
+    let nothing = changed(&Write::Update(Change::default()), &condition).0;
+    assert!(nothing.contains("SET id = id WHERE"), "{nothing}");
+}
+
+#[test]
+fn a_step_is_added_to_those_of_the_record_alone() {
+    let step = Write::Step {
+        name: "a".to_owned(),
+        result: Data::new("1"),
+    };
+    let (text, parameters) = changed(&step, &Condition::All(Vec::new()));
+    assert!(text.contains("SET steps = steps || ARRAY[$2, $3] WHERE id = $1"));
+    assert!(text.ends_with(" AND steps IS NOT NULL AND TRUE RETURNING 1"));
+    assert_eq!(parameters, 5);
 }
 
 #[test]
@@ -151,38 +172,54 @@ fn no_value_of_a_call_is_in_the_text() {
         name: secret.to_owned(),
         result: Data::new(secret),
     };
+    assert!(!inserted(&record).0.contains(secret));
     for write in [Write::Put(record), step] {
-        assert!(!written(&write, &condition).0.contains(secret));
+        assert!(!changed(&write, &condition).0.contains(secret));
     }
-    let id = RecordId::new(secret);
-    assert!(!read(&table(), &id, columns::read()).text.contains(secret));
+    let (statements, id) = (statements(), RecordId::new(secret));
+    assert!(!statements.read(&id, false).text.contains(secret));
     let page = ScanRequest {
         prefix: secret,
         after: Some(secret),
         filter: Some(&condition),
         ..ScanRequest::default()
     };
-    assert!(!scan(&table(), page).text.contains(secret));
+    assert!(!statements.scan(page).text.contains(secret));
 }
 
 #[test]
-fn the_mark_of_a_statement_says_which_one_it_is() {
-    let mark = |condition: &Condition| {
-        let (text, _) = written(&claim(), condition);
-        text.split('\'')
-            .find(|part| part.len() == 16)
-            .unwrap()
-            .to_owned()
+fn a_text_is_kept_for_its_shape_and_its_mark_says_which_one_it_is() {
+    let statements = statements();
+    let text = |condition: &Condition, in_open| {
+        let record = RecordWrite {
+            id: &RecordId::new("pay#1"),
+            write: &Write::Update(Change::default()),
+            condition,
+        };
+        statements.change(record, in_open, WAIT).text
     };
     let below = |at| {
         let at = Operand::Seconds(EpochSeconds::new(at));
         Condition::Below(Attribute::Expiration, at)
     };
-    assert_eq!(mark(&below(1)), mark(&below(2)));
-    assert_ne!(
-        mark(&below(1)),
-        mark(&Condition::Exists(Attribute::Expiration))
-    );
+    let mark = |text: &str| text.split("WHEN $3 = ").nth(1).unwrap()[..12].to_owned();
+    let first = text(&below(1), false);
+    assert!(Arc::ptr_eq(&first, &text(&below(2), false)));
+    let others = [
+        text(&below(1), true),
+        text(
+            &Condition::Differs(Attribute::Owner, Operand::Text(String::new())),
+            false,
+        ),
+    ];
+    for other in others {
+        assert_ne!(mark(&first), mark(&other));
+    }
+    for at in 0..2 * MOST_TEXTS {
+        let all = Condition::All(vec![Condition::NoRecord; at]);
+        text(&all, false);
+    }
+    assert_eq!(statements.texts.read().unwrap().len(), MOST_TEXTS);
 }
 
 #[test]

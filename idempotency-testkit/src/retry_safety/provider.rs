@@ -116,13 +116,8 @@ impl Listener {
         Ok(Self { socket, address })
     }
 
-    /// Returns another handle of the socket.
-    pub(super) fn clone_socket(&self) -> io::Result<std::net::TcpListener> {
-        self.socket.try_clone()
-    }
-
     /// Returns the connections that were opened and not accepted yet.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = std::net::TcpStream> {
+    fn waiting(&self) -> impl Iterator<Item = std::net::TcpStream> {
         std::iter::from_fn(|| Some(self.socket.accept().ok()?.0))
     }
 }
@@ -204,7 +199,7 @@ pub(super) fn serve(process: &Arc<Process>) {
     };
     // Those of a process that has ended.
     listener.waiting().for_each(drop);
-    let socket = listener.clone_socket();
+    let socket = listener.socket.try_clone();
     if let Ok(Ok(listener)) = socket.map(TcpListener::from_std) {
         tokio::spawn(wire::serve(listener, handler(process)));
     }

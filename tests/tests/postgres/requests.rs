@@ -105,8 +105,23 @@ async fn each_request_is_one_round_trip() {
         .transaction_pooler()
         .build()
         .unwrap();
+    // The first request asks for the schema of the table too.
+    found(&pooled).await;
+    proxy.requests();
     claim(&pooled, 2, &SendLog::new()).await;
     assert_eq!(proxy.requests().len(), 4);
+}
+
+#[tokio::test]
+async fn requests_that_wait_for_a_connection_get_one_of_those_before() {
+    let store = store(&database_url(&database().await), 2);
+    let log = SendLog::new();
+    let claims = (0..40).map(|number| claim(&store, number, &log));
+    let claims = futures_util::future::join_all(claims).await;
+    let is_applied = |reply: &&StoreReply| matches!(reply, StoreReply::Applied { .. });
+    assert_eq!(claims.iter().filter(is_applied).count(), 1);
+    let is_refused = |reply: &&StoreReply| matches!(reply, StoreReply::ConditionFailed { .. });
+    assert_eq!(claims.iter().filter(is_refused).count(), 39);
 }
 
 #[tokio::test]
@@ -217,16 +232,17 @@ async fn a_statement_that_is_mixed_up_inserts_nothing() {
     .fetch_one(&mut *connection)
     .await
     .unwrap();
-    let nulls = "NULL, ".repeat(usize::try_from(parameters).unwrap() - 2);
+    // The last two are its mark and how long it waits.
+    let nulls = "NULL, ".repeat(usize::try_from(parameters).unwrap() - 3);
     for plan in ["force_custom_plan", "force_generic_plan"] {
         let set = format!("SET plan_cache_mode = {plan}");
-        let execute = format!("EXECUTE {name}('pay#2', {nulls}'ffff')");
+        let execute = format!("EXECUTE {name}('pay#2', {nulls}7, NULL)");
         let set = sqlx::raw_sql(AssertSqlSafe(set));
         set.execute(&mut *connection).await.unwrap();
         let executed = sqlx::raw_sql(AssertSqlSafe(execute));
         let error = executed.execute(&mut *connection).await.unwrap_err();
         assert!(
-            error.to_string().contains("another statement than ffff"),
+            error.to_string().contains("another statement than 7"),
             "{plan}: {error}"
         );
     }
