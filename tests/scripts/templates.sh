@@ -101,7 +101,7 @@ check_postgres() {
     grep -q 'there is no such store: write `--render-var' "$scratch/postgres.log" || fail "the refusal of a store has another text"
     cargo lambda init "${new[@]}" --render-var store=postgres </dev/null
     if grep -niE 'dynamo|idempotency_table' Cargo.toml README.md template.yaml; then fail "a project on PostgreSQL names DynamoDB"; fi
-    cmp idempotency.sql "$root/idempotency-postgres/migrations/0001_idempotency.sql" || fail "the table of the template is not that of the store"
+    cmp idempotency.sql "$root/templates/event/template/idempotency.sql" || fail "the table is filled in"
     check_rendered
     cp "$root/Cargo.lock" .
     cargo test
