@@ -10,7 +10,7 @@
 //! | [`lambda`] | a local Lambda: starts the real process of a function, sends it events, kills it |
 //! | [`retry_safety`] | a proof that a function of yours is safe to retry, or the point where it is not |
 //!
-//! `conformance`, `dynamodb`, `events` and `lambda` need the cargo feature of their name, `retry_safety` needs `retry-safety`. All are on by default.
+//! `conformance`, `dynamodb`, `events` and `lambda` need the cargo feature of their name, `retry_safety` needs `retry-safety`, for SQL `postgres`. All but `postgres` are on by default.
 //! `dynamodb` links SQLite: a program that links another version of SQLite leaves it out.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -140,6 +140,35 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
         self
     }
 
+    /// Gives the world a PostgreSQL, and keeps the records there: each statement of the function is a point where faults happen, and the
+    /// rows of its tables are compared.
+    ///
+    /// `url` is that of a database for tests, without TLS. Each scenario has a schema of its own there (`retry_safety_..`), first in the
+    /// search path, so `setup` creates the function's tables and first rows without the name of a schema.
+    /// What it writes in `call.begin()` needs no pool of the function; others connect as [`World::postgres`] says.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use idempotency_lambda::BoxError;
+    /// # use idempotency_postgres::sqlx::postgres::PgPoolOptions;
+    /// # use idempotency_testkit::retry_safety::{World, retry_safety};
+    /// let check = retry_safety(7_u64, async |world: World, _order: u64| {
+    ///     let _pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(world.postgres());
+    ///     // Call the function here.
+    ///     Ok::<(), BoxError>(())
+    /// });
+    /// let accounts = "CREATE TABLE accounts (id text PRIMARY KEY, balance bigint); INSERT INTO accounts VALUES ('a', 100)";
+    /// let check = check.postgres("postgres://test@127.0.0.1/test", accounts);
+    /// # let _ = check;
+    /// ```
+    #[cfg(feature = "postgres")]
+    pub fn postgres(mut self, url: &str, setup: &str) -> Self {
+        self.plan.postgres = Some((url.to_owned(), setup.to_owned()));
+        self.plan.settle = self.plan.settle.max(SETTLE);
+        self
+    }
+
     /// Makes each process wait this long for its sockets, in real time, before virtual time moves.
     ///
     /// It is needed for a server of the test's own, on another thread or runtime, and must be longer than the server takes for a
@@ -277,6 +306,9 @@ pub(super) struct Plan {
     #[cfg(feature = "dynamodb")]
     pub(super) tables: Vec<TableSpec>,
     pub(super) provider: Option<Provider>,
+    /// The URL of a database, and what is in it before the first delivery.
+    #[cfg(feature = "postgres")]
+    pub(super) postgres: Option<(String, String)>,
     /// JSON pointers into responses, to what can differ.
     pub(super) ignored: Vec<String>,
     /// The numbers of the events of other operations.
@@ -299,6 +331,19 @@ pub(super) struct Plan {
     pub(super) fails: bool,
     /// True if the faultless run has no effect.
     pub(super) without_effect: bool,
+}
+
+impl Plan {
+    /// Returns true if no fault is played at this point. With PostgreSQL a wait is one for the reply to a statement, and the statements
+    /// before and after it are points of their own.
+    fn skips(&self, point: &Point) -> bool {
+        #[cfg(feature = "postgres")]
+        if self.postgres.is_some() {
+            return matches!(point, Point::Await(..));
+        }
+        let _ = point;
+        false
+    }
 }
 
 /// Why a check could not run.
@@ -358,6 +403,11 @@ pub(super) fn play(plan: &Plan, handler: &Handler) -> Result<SafetyReport, Failu
         handler,
         server: Server::start()?,
         listener,
+        #[cfg(feature = "postgres")]
+        postgres: match &plan.postgres {
+            Some((url, setup)) => Some(Arc::new(super::postgres::Server::start(url, setup)?)),
+            None => None,
+        },
         start: before_midnight(SystemClock.now()),
         rerun_in_another_second: Cell::new(true),
         stale_reads: RefCell::default(),
@@ -372,6 +422,9 @@ pub(super) fn play(plan: &Plan, handler: &Handler) -> Result<SafetyReport, Failu
     for course in courses(&theatre, first, &mut report)? {
         let mark = if course.is_warm { " (warm)" } else { "" };
         for (point, label) in course.trace {
+            if plan.skips(&point) {
+                continue;
+            }
             number += 1;
             let faults = FaultKind::ALL.into_iter().filter(|fault| {
                 let can_be = match fault {
@@ -490,6 +543,12 @@ fn unseen(plan: &Plan) -> Vec<String> {
          token or an amount must not depend on them"
             .to_owned(),
     );
+    #[cfg(feature = "postgres")]
+    if plan.postgres.is_some() {
+        unseen.push(
+            "locks of a killed process: its transactions are rolled back at once, and a server can take longer".to_owned(),
+        );
+    }
     if plan.own_server {
         unseen.push("faults inside of a server of the test's own".to_owned());
     }
@@ -545,6 +604,10 @@ fn without_faults(
              `in_current_invocation`."
         ));
     }
+    let alone = process.gate.lone_writes().into_iter();
+    report.notes.extend(alone.map(|write| {
+        format!("`{write}` was committed by itself, not in the transaction of the response.")
+    }));
     if had_more {
         report.unseen.push(more_points());
     }

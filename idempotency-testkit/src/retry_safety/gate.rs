@@ -7,6 +7,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard};
 use std::task::Waker;
 
+#[cfg(any(not(feature = "dynamodb"), feature = "postgres"))]
+use idempotency_core::store::{StoreRequest, Write};
+
 use crate::lock::lock;
 
 /// What happens to the first delivery of an event at one point.
@@ -94,6 +97,8 @@ impl fmt::Display for FaultKind {
 pub(super) enum Service {
     DynamoDb,
     Provider,
+    #[cfg(feature = "postgres")]
+    Postgres,
     /// A fake in memory. It cannot fail by itself.
     Fake,
 }
@@ -149,6 +154,19 @@ pub(super) const MAX_NOTED: usize = 100;
 /// Keys, and the stored forms of their responses.
 pub(super) type Completions = BTreeMap<String, String>;
 
+/// Returns the key of the record, and the response that the request stores there, if it is a completion.
+#[cfg(any(not(feature = "dynamodb"), feature = "postgres"))]
+pub(super) fn completion(request: StoreRequest<'_>) -> Option<(String, String)> {
+    let record = request.record()?;
+    match record.write {
+        Write::Update(change) => {
+            let stored = change.set.data.value()?.as_str().to_owned();
+            Some((record.id.to_string(), stored))
+        }
+        _ => None,
+    }
+}
+
 /// What a process sends to the thread that runs the scenario.
 pub(super) enum Message {
     /// The process stands still until it gets a message through this channel.
@@ -177,6 +195,8 @@ struct State {
     had_more: bool,
     /// The requests that read what can be out of date.
     stale_reads: BTreeSet<String>,
+    /// The statements whose writes were committed without a response.
+    lone_writes: BTreeSet<String>,
     plan: Option<(Point, FaultKind)>,
     /// True if the planned fault was played.
     played: bool,
@@ -252,6 +272,16 @@ impl Gate {
     /// Returns the requests that read what can be out of date.
     pub(super) fn stale_reads(&self) -> BTreeSet<String> {
         self.state().stale_reads.clone()
+    }
+
+    /// Notes statements whose writes were committed without a response.
+    pub(super) fn writes_alone(&self, labels: impl IntoIterator<Item = String>) {
+        self.state().lone_writes.extend(labels);
+    }
+
+    /// Returns the statements whose writes were committed without a response.
+    pub(super) fn lone_writes(&self) -> BTreeSet<String> {
+        self.state().lone_writes.clone()
     }
 
     /// Notes the stored form of a response that the process asks to store under a key.

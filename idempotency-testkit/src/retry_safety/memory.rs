@@ -14,7 +14,7 @@ use idempotency_lambda::ConfigurationError;
 use super::RECORDS;
 use super::check::{Failure, Plan};
 use super::effects::Items;
-use super::gate::{FaultKind, Service};
+use super::gate::{FaultKind, Service, completion};
 use super::process::{Process, RequestFate};
 use super::world::World;
 use crate::lock::lock;
@@ -127,17 +127,5 @@ fn operation(request: StoreRequest<'_>) -> &'static str {
             Write::Update(_) | Write::Step { .. } => "UpdateItem",
             Write::Delete => "DeleteItem",
         },
-    }
-}
-
-/// Returns the key of the record, and the response that the request stores there, if it is a completion.
-fn completion(request: StoreRequest<'_>) -> Option<(String, String)> {
-    let record = request.record()?;
-    match record.write {
-        Write::Update(change) => {
-            let stored = change.set.data.value()?.as_str().to_owned();
-            Some((record.id.to_string(), stored))
-        }
-        _ => None,
     }
 }

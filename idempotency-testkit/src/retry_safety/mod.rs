@@ -1,7 +1,7 @@
 //! Proves that a function is safe to retry, or shows where it is not.
 //!
 //! [`retry_safety()`] takes the handler, an event, and what shows the effects: a count, a table, a provider. It runs the handler
-//! without faults and notes its points: each request to DynamoDB or to the provider, each lock of a [`Mutex`] of a fake, and each
+//! without faults and notes its points: each request to DynamoDB or to the provider, each statement of SQL, each lock of a [`Mutex`] of a fake, and each
 //! place where the function waits.
 //! Then it runs the handler once more for each point and each [`FaultKind`] there, in a world of its own: a crash, a lost reply, a
 //! second delivery, a takeover. After that it delivers the event again, as a sender does, and compares the world and the responses
@@ -60,6 +60,7 @@
 //! | `gate` | the faults and points; notes the points of a process, and plays the fault |
 //! | `connector`, `provider` | the requests to DynamoDB and to a provider; the DynamoDB of a scenario |
 //! | `memory` | the records of a scenario without the feature `dynamodb` |
+//! | `postgres` | a schema for each scenario, and the statements of its processes |
 //! | `world` | what the function gets, and the uses of a fake |
 //! | `effects`, `ending` | what differs from a faultless run: the world, the responses; the verdict |
 //! | `report` | the result, and its text |
@@ -75,6 +76,8 @@ mod ending;
 mod gate;
 #[cfg(not(feature = "dynamodb"))]
 mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod process;
 mod provider;
 mod report;

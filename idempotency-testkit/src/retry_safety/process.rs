@@ -130,6 +130,8 @@ impl Process {
             runtime.block_on(async {
                 self.epoch.set(self.shared.now());
                 provider::serve(self);
+                #[cfg(feature = "postgres")]
+                super::postgres::serve(self);
                 let end = self.invoke(work()).await;
                 self.shared.set_now(self.now());
                 end
@@ -247,6 +249,8 @@ impl Process {
             ) => {
                 self.shared.set_now(self.now());
                 provider::take_connections(self);
+                #[cfg(feature = "postgres")]
+                super::postgres::take_connections(self);
                 self.gate.pause(fault);
                 // The timers of the process stood still too.
                 self.epoch.set(self.shared.now());

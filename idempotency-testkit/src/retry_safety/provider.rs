@@ -116,8 +116,13 @@ impl Listener {
         Ok(Self { socket, address })
     }
 
+    /// Returns another handle of the socket.
+    pub(super) fn clone_socket(&self) -> io::Result<std::net::TcpListener> {
+        self.socket.try_clone()
+    }
+
     /// Returns the connections that were opened and not accepted yet.
-    fn waiting(&self) -> impl Iterator<Item = std::net::TcpStream> {
+    pub(super) fn waiting(&self) -> impl Iterator<Item = std::net::TcpStream> {
         std::iter::from_fn(|| Some(self.socket.accept().ok()?.0))
     }
 }
@@ -199,7 +204,7 @@ pub(super) fn serve(process: &Arc<Process>) {
     };
     // Those of a process that has ended.
     listener.waiting().for_each(drop);
-    let socket = listener.socket.try_clone();
+    let socket = listener.clone_socket();
     if let Ok(Ok(listener)) = socket.map(TcpListener::from_std) {
         tokio::spawn(wire::serve(listener, handler(process)));
     }

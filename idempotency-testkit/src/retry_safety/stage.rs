@@ -36,6 +36,8 @@ pub(super) struct Theatre<'a> {
     pub(super) handler: &'a Handler,
     pub(super) server: Server,
     pub(super) listener: Option<Arc<Listener>>,
+    #[cfg(feature = "postgres")]
+    pub(super) postgres: Option<Arc<super::postgres::Server>>,
     /// When each scenario starts.
     pub(super) start: EpochMillis,
     /// True until one scenario had its rerun in another second of the real clock than its first run. A response with the time in
@@ -116,6 +118,11 @@ impl Theatre<'_> {
             shared: Arc::new(ScenarioWorld {
                 database,
                 http,
+                #[cfg(feature = "postgres")]
+                postgres: match &self.postgres {
+                    Some(server) => Some(server.schema()?),
+                    None => None,
+                },
                 fakes,
                 now: AtomicI64::new(self.start.plus(later).get()),
                 watched: Mutex::default(),
@@ -160,7 +167,7 @@ impl Stage<'_> {
 
     /// Returns the time until just before the records of this scenario expire, at most a day.
     fn rest_of_window(&self) -> Result<Duration, Failure> {
-        let end = self.shared.database.expiration()?.unwrap_or_default();
+        let end = self.shared.expiration()?.unwrap_or_default();
         let rest = end.saturating_sub(self.shared.now().get() / 1_000);
         let rest = Duration::from_secs(rest.try_into().unwrap_or_default());
         // A later delivery can come after the next lease too.
@@ -231,6 +238,10 @@ impl Stage<'_> {
             Ok(End::TimedOut) => Ending::TimedOut,
             Ok(End::Panicked) | Err(_) => Ending::Panicked,
         };
+        #[cfg(feature = "postgres")]
+        if let Some(schema) = &self.shared.postgres {
+            schema.end_sessions(number)?;
+        }
         let repeats = match before {
             Some(before) => before == self.snapshot()?,
             None => false,
@@ -256,6 +267,10 @@ impl Stage<'_> {
     ) -> Result<(), Failure> {
         if fault == FaultKind::Takeover {
             self.shared.advance(TIMEOUT + AT_ONCE);
+            #[cfg(feature = "postgres")]
+            if let Some(schema) = &self.shared.postgres {
+                schema.end_late_transactions(paused.delivery)?;
+            }
         }
         let event = match self.theatre.plan.others.first() {
             Some(other) if fault == FaultKind::AnotherMeanwhile => *other,
@@ -278,7 +293,7 @@ impl Stage<'_> {
     /// Returns all that can be seen of the world now.
     pub(super) fn all(&self) -> Result<Snapshot, Failure> {
         let mut snapshot = Snapshot {
-            items: self.shared.database.items(RECORDS)?,
+            items: self.shared.items()?,
             ..Snapshot::default()
         };
         if let Some(http) = &self.shared.http {
@@ -337,6 +352,9 @@ pub(super) struct ScenarioWorld {
     pub(super) database: Database,
     /// The provider, if the check has one.
     pub(super) http: Option<Http>,
+    /// The schema in PostgreSQL, if the check has one.
+    #[cfg(feature = "postgres")]
+    pub(super) postgres: Option<super::postgres::Schema>,
     fakes: Arc<Fakes>,
     now: AtomicI64,
     /// The items after each request, while they are watched.
@@ -377,6 +395,26 @@ impl ScenarioWorld {
         self.set_now(self.now().plus(duration));
     }
 
+    /// Returns the items of the function's own tables.
+    fn items(&self) -> Result<Items, Failure> {
+        #[cfg(feature = "postgres")]
+        if let Some(schema) = &self.postgres {
+            let mut items = schema.items()?;
+            items.extend(self.database.items(RECORDS)?);
+            return Ok(items);
+        }
+        Ok(self.database.items(RECORDS)?)
+    }
+
+    /// Returns when the first record of the framework expires, in seconds.
+    fn expiration(&self) -> Result<Option<i64>, Failure> {
+        #[cfg(feature = "postgres")]
+        if let Some(schema) = &self.postgres {
+            return schema.expiration();
+        }
+        Ok(self.database.expiration()?)
+    }
+
     /// Starts or ends noting the items after each request. Returns what was noted until now.
     pub(super) fn watch(&self, watch: bool) -> Vec<Items> {
         let next = watch.then(Vec::new);
@@ -388,7 +426,7 @@ impl ScenarioWorld {
     pub(super) fn note_items(&self) {
         let mut watched = lock(&self.watched);
         if let Some(watched) = &mut *watched
-            && let Ok(items) = self.database.items(RECORDS)
+            && let Ok(items) = self.items()
         {
             watched.push(items);
         }
@@ -410,6 +448,8 @@ mod tests {
         let shared = Arc::new(ScenarioWorld {
             database: server.database(&Plan::default()).unwrap(),
             http: None,
+            #[cfg(feature = "postgres")]
+            postgres: None,
             fakes: Arc::default(),
             now: AtomicI64::new(0),
             watched: Mutex::default(),

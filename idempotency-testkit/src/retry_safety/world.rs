@@ -47,7 +47,7 @@ impl World {
     }
 
     /// Returns the process of this delivery.
-    #[cfg(not(feature = "dynamodb"))]
+    #[cfg(any(not(feature = "dynamodb"), feature = "postgres"))]
     pub(super) fn process(&self) -> &Arc<Process> {
         &self.process
     }
@@ -98,6 +98,11 @@ impl World {
         // Each process has owner tokens of its own.
         let random = SeededRandom::new(self.process.delivery.into());
         let clock = ProcessClock(Arc::clone(&self.process));
+        #[cfg(feature = "postgres")]
+        if let Some(schema) = &self.process.shared.postgres {
+            let store = super::postgres::store(schema, &self.process)?;
+            return Ok(Backend::new(store, Arc::new(clock), Arc::new(random)));
+        }
         Ok(Backend::new(
             store(self)?,
             Arc::new(clock),

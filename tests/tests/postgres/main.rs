@@ -9,6 +9,7 @@ mod late;
 mod operator;
 mod pooler;
 mod requests;
+mod retry_safety;
 mod soak;
 mod start;
 mod transactions;
