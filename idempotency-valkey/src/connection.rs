@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 
-use idempotency_core::store::{StoreError, StoreErrorKind};
+use idempotency_core::store::StoreErrorKind;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
@@ -19,7 +19,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::address::{Address, Target};
 use crate::failure::{Failure, Next};
-use crate::resp::{self, Value, command};
+use crate::resp::{self, LONG, Value, command};
 
 /// How long a connection may take, with its login and the first reply. A start waits for 2 s.
 pub(crate) const CONNECT: Duration = Duration::from_millis(1_500);
@@ -60,6 +60,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 struct Connection {
     stream: Box<dyn Stream>,
+    /// What has been read of a reply.
+    input: Vec<u8>,
     /// When the last reply came, on both clocks: one of them may stop while the process is frozen.
     replied: (Instant, SystemTime),
 }
@@ -77,7 +79,7 @@ impl Connection {
         let mut byte = ReadBuf::new(&mut byte);
         poll_fn(|context| {
             let read = Pin::new(&mut self.stream).poll_read(context, &mut byte);
-            Poll::Ready(read.is_ready())
+            Poll::Ready(read.is_ready() || !self.input.is_empty())
         })
         .await
     }
@@ -86,11 +88,13 @@ impl Connection {
     async fn ask(&mut self, commands: &[u8], replies: usize) -> io::Result<Vec<Value>> {
         self.stream.write_all(commands).await?;
         self.stream.flush().await?;
-        let (mut values, mut input) = (Vec::with_capacity(replies), Vec::with_capacity(1024));
+        // That of a long reply is not kept.
+        self.input.shrink_to(LONG);
+        let mut values = Vec::with_capacity(replies);
         while values.len() < replies {
-            match resp::take(&mut input)? {
+            match resp::take(&mut self.input)? {
                 Some(value) => values.push(value),
-                None if self.stream.read_buf(&mut input).await? > 0 => {}
+                None if self.stream.read_buf(&mut self.input).await? > 0 => {}
                 None => return Err(io::ErrorKind::UnexpectedEof.into()),
             }
         }
@@ -149,7 +153,7 @@ impl Server {
 
     /// Returns a connection that has rested, if a reply comes over it, and otherwise a new one.
     async fn tried<'a>(&'a self, mut link: Link<'a>, limit: Duration) -> Result<Link<'a>, Failure> {
-        let ping = command(["PING"]);
+        let ping = command(&["PING"]);
         let pinged = match &mut link.connection {
             Some(connection) => timeout(PING.min(limit / 3), connection.ask(&ping, 1)).await,
             None => return Ok(link),
@@ -238,7 +242,7 @@ impl Connector {
                 let text = format!(
                     "there is no password for {address}: correct the function that returns it ({error})"
                 );
-                Failure::unsent(StoreError::new(StoreErrorKind::Credentials, text))
+                Failure::unsent(StoreErrorKind::Credentials, text)
             })?),
             None => None,
         };
@@ -249,7 +253,7 @@ impl Connector {
             let text = format!(
                 "no connection to {address} within {limit:?}: check that it replies, its address, the network and the security groups{tls}"
             );
-            Err(Failure::unsent_for_long(StoreError::new(StoreErrorKind::Unreachable, text)))
+            Err(Failure::unsent_for_long(text))
         })
     }
 
@@ -262,19 +266,27 @@ impl Connector {
         let stream = TcpStream::connect((host.as_str(), *port)).await;
         let stream = stream.map_err(|error| {
             let text = format!("no connection to {address} ({error}): check its address, that it runs, the network and the security groups");
-            Failure::unsent(StoreError::new(StoreErrorKind::Unreachable, text).with_source(error))
+            Failure::unsent(StoreErrorKind::Unreachable, text)
         })?;
         // A request is one write, which must not wait for more.
         let _ = stream.set_nodelay(true);
         let Some(tls) = &self.tls else {
             return self.log_in(Box::new(stream), address, password).await;
         };
-        let name = ServerName::try_from(host.clone()).map_err(|error| {
+        let name = ServerName::try_from(host.clone()).map_err(|_| {
             let text = format!("{address} has no name that a certificate can have: check the URL");
-            Failure::unsent(StoreError::new(StoreErrorKind::Certificate, text).with_source(error))
+            Failure::unsent(StoreErrorKind::Certificate, text)
         })?;
-        let stream = tls.connect(name, stream).await;
-        let stream = stream.map_err(|error| Failure::unsent(tls_failed(error, address)))?;
+        let stream = tls.connect(name, stream).await.map_err(|error| {
+            let kind = match error.get_ref() {
+                Some(inner) if inner.is::<rustls::Error>() => StoreErrorKind::Certificate,
+                _ => StoreErrorKind::Unreachable,
+            };
+            let text = format!(
+                "no TLS connection to {address} ({error}): check that it serves TLS (`rediss://`), and that its certificate authority is trusted (SSL_CERT_FILE)"
+            );
+            Failure::unsent(kind, text)
+        })?;
         self.log_in(Box::new(stream), address, password).await
     }
 
@@ -285,93 +297,72 @@ impl Connector {
         password: Option<&str>,
     ) -> Result<Connection, Failure> {
         let replied = (Instant::now(), SystemTime::now());
-        let mut connection = Connection { stream, replied };
-        let mut hello = Vec::new();
+        let mut connection = Connection {
+            stream,
+            input: Vec::with_capacity(1_024),
+            replied,
+        };
+        let (user, database) = (
+            self.target.user.as_deref(),
+            self.target.database.to_string(),
+        );
+        let mut hello: Vec<Vec<&str>> = Vec::new();
         if let Some(password) = password {
-            hello.push((
-                "AUTH",
-                match &self.target.user {
-                    Some(user) => command(["AUTH", user, password]),
-                    None => command(["AUTH", password]),
-                },
-            ));
+            hello.push(["AUTH"].into_iter().chain(user).chain([password]).collect());
         }
-        if self.target.database != 0 {
-            let number = self.target.database.to_string();
-            hello.push(("SELECT", command(["SELECT", &number])));
+        if database != "0" {
+            hello.push(vec!["SELECT", &database]);
         }
         // For a server that hangs, its kernel accepts connections too.
-        hello.push(("PING", command(["PING"])));
-        let commands: Vec<u8> = hello
-            .iter()
-            .flat_map(|(_, command)| command)
-            .copied()
-            .collect();
+        hello.push(vec!["PING"]);
+        let commands: Vec<u8> = hello.iter().flat_map(|words| command(words)).collect();
         let replies = connection.ask(&commands, hello.len()).await;
         let replies = replies.map_err(|error| {
             let text = format!(
                 "{address} closed the connection ({error}): check that it is a Valkey or Redis server, whether it needs TLS (`rediss://`), and its `maxclients`"
             );
-            Failure::unsent(StoreError::new(StoreErrorKind::Unreachable, text))
+            Failure::unsent(StoreErrorKind::Unreachable, text)
         })?;
-        for (reply, (name, _)) in replies.into_iter().zip(hello) {
+        for (reply, words) in replies.into_iter().zip(hello) {
             if let Value::Error(error) = reply {
-                refused(Failure::of(&error, address), name, address)?;
+                refused(Failure::of(&error, address), words[0], address)?;
             }
         }
         Ok(connection)
     }
 }
 
-/// Returns the error of a TLS handshake: of a certificate, if its error is one of TLS.
-fn tls_failed(error: std::io::Error, address: &Address) -> StoreError {
-    let is_tls = error
-        .get_ref()
-        .is_some_and(|inner| inner.is::<rustls::Error>());
-    let (kind, advice) = if is_tls {
-        (
-            StoreErrorKind::Certificate,
-            "check that it serves TLS (`rediss://`), and that its certificate authority is trusted (SSL_CERT_FILE)",
-        )
-    } else {
-        (
-            StoreErrorKind::Unreachable,
-            "check that it serves TLS (`rediss://`)",
-        )
-    };
-    StoreError::new(
-        kind,
-        format!("no TLS connection to {address} ({error}): {advice}"),
-    )
-    .with_source(error)
-}
-
 /// Returns the failure of a connection over which the server has refused this command, unless it may perform others.
 fn refused(failure: Failure, command: &str, address: &Address) -> Result<(), Failure> {
-    let failed = |kind, text| Err(Failure::unsent(StoreError::new(kind, text)));
-    match command {
+    let Failure {
+        maybe_applied,
+        next,
+        ..
+    } = &failure;
+    let (kind, advice) = match command {
         // For every command: it is full, or loads its data.
-        _ if failure.next == Next::Pause => {}
-        "AUTH" => {
-            let text = format!(
-                "{address} refused the login: check IDEMPOTENCY_VALKEY_USER and IDEMPOTENCY_VALKEY_PASSWORD, or those of the URL"
-            );
-            return failed(StoreErrorKind::Credentials, text);
-        }
-        "SELECT" if failure.maybe_applied => {
-            let text = format!(
-                "{address} refused the connection: check the database number of the URL, which is 0 in a cluster"
-            );
-            return failed(StoreErrorKind::Rejected, text);
-        }
+        _ if *next == Next::Pause => return Err(failure),
+        "AUTH" => (
+            StoreErrorKind::Credentials,
+            "login: check IDEMPOTENCY_VALKEY_USER and IDEMPOTENCY_VALKEY_PASSWORD, or those of the URL",
+        ),
+        "SELECT" if *maybe_applied => (
+            StoreErrorKind::Rejected,
+            "connection: check the database number of the URL, which is 0 in a cluster",
+        ),
         // A server that cannot write to its disk says so, and reads.
-        "PING" if !failure.maybe_applied => return Ok(()),
-        _ => {}
-    }
-    Err(Failure {
-        maybe_applied: false,
-        ..failure
-    })
+        "PING" if !maybe_applied => return Ok(()),
+        _ => {
+            return Err(Failure {
+                maybe_applied: false,
+                ..failure
+            });
+        }
+    };
+    Err(Failure::unsent(
+        kind,
+        format!("{address} refused the {advice}"),
+    ))
 }
 
 #[cfg(test)]

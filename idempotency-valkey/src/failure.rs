@@ -26,12 +26,10 @@ pub(crate) enum Next {
     Follow(Address),
     /// Sends to this server, which gets the key, after `ASKING`.
     Ask(Address),
-    /// Asks for the servers of the cluster, and sends after a pause.
+    /// Asks for the servers of the cluster, and sends after a pause, over a new connection: the server may be no primary any more.
     Pause,
     /// The same in a cluster, where another server may have the key by now. Without one nothing, because a second wait would last as long.
     Elsewhere,
-    /// Asks again over a new connection, because the server is not the primary any more.
-    Reconnect,
 }
 
 /// Returns what a code of the server means: its kind, whether it passes by itself, and what to do. None of them was applied: the server says
@@ -63,8 +61,11 @@ fn meaning(code: &str) -> Option<(StoreErrorKind, bool, &'static str)> {
         "WRONGTYPE" | "VERSION" => StoreErrorKind::WrongSchema,
         _ => StoreErrorKind::Internal,
     };
-    let passing = ["LOADING", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "BUSY"];
-    Some((kind, passing.contains(&code), advice))
+    let passes = matches!(
+        code,
+        "LOADING" | "CLUSTERDOWN" | "MASTERDOWN" | "TRYAGAIN" | "BUSY" | "READONLY"
+    );
+    Some((kind, passes, advice))
 }
 
 const UNKNOWN: &str = "check that it is Redis 6.2 or later, or Valkey, and what stands before it";
@@ -78,30 +79,30 @@ pub(crate) const PERMISSIONS: &str = "give its user `+evalsha +eval +info +clust
 
 impl Failure {
     /// Returns the failure of a connection: nothing was sent.
-    pub(crate) fn unsent(error: StoreError) -> Self {
-        let next = match error.kind().is_transient() {
+    pub(crate) fn unsent(kind: StoreErrorKind, text: String) -> Self {
+        let next = match kind.is_transient() {
             true => Next::Pause,
             false => Next::Fail,
         };
         Self {
-            error,
+            error: StoreError::new(kind, text),
             maybe_applied: false,
             next,
         }
     }
 
     /// Returns the failure of a connection for which most of a request's time was waited.
-    pub(crate) fn unsent_for_long(error: StoreError) -> Self {
+    pub(crate) fn unsent_for_long(text: String) -> Self {
         Self {
             next: Next::Elsewhere,
-            ..Self::unsent(error)
+            ..Self::unsent(StoreErrorKind::Unreachable, text)
         }
     }
 
     /// Returns the failure of a command whose reply did not come, or says nothing.
-    pub(crate) fn lost(error: StoreError) -> Self {
+    pub(crate) fn lost(kind: StoreErrorKind, text: String) -> Self {
         Self {
-            error,
+            error: StoreError::new(kind, text),
             maybe_applied: true,
             next: Next::Fail,
         }
@@ -114,7 +115,7 @@ impl Failure {
         );
         Self {
             next: Next::Pause,
-            ..Self::lost(StoreError::new(StoreErrorKind::Unreachable, text))
+            ..Self::lost(StoreErrorKind::Unreachable, text)
         }
     }
 
@@ -138,7 +139,6 @@ impl Failure {
             ("MOVED", Some(to)) => Next::Follow(to),
             ("ASK", Some(to)) => Next::Ask(to),
             ("NOSCRIPT", _) => Next::SendScript,
-            ("READONLY", _) => Next::Reconnect,
             _ if passes => Next::Pause,
             _ => Next::Fail,
         };
@@ -207,7 +207,7 @@ mod tests {
             ("TRYAGAIN Multiple keys", "Internal", Next::Pause),
             ("BUSY Redis is busy", "Internal", Next::Pause),
             ("ERR max number of clients reached", "Internal", Next::Pause),
-            ("READONLY You can't write", "Internal", Next::Reconnect),
+            ("READONLY You can't write", "Internal", Next::Pause),
             ("OOM command not allowed", "Internal", Next::Fail),
             ("MISCONF Redis is configured", "Internal", Next::Fail),
             ("NOREPLICAS Not enough", "Internal", Next::Fail),

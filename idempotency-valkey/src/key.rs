@@ -47,7 +47,7 @@ impl KeyPrefix {
 
     /// Returns the key of a record.
     pub(crate) fn key(&self, id: &RecordId) -> String {
-        format!("{}:{{{}}}", self.0, id.as_str())
+        [&self.0, ":{", id.as_str(), "}"].concat()
     }
 
     /// Returns the id of the record with this key. `None` if it is not the key of a record.

@@ -169,7 +169,7 @@ struct Row {
 
 /// Asks one server for the slots of its cluster. `None` if it did not say in time.
 async fn slots_of(server: &Server) -> Option<Vec<Row>> {
-    let slots = command(["CLUSTER", "SLOTS"]);
+    let slots = command(&["CLUSTER", "SLOTS"]);
     let asked = async { server.connect(None).await.ok()?.send(&slots, 1).await.ok() };
     let reply = timeout(PING, asked).await.ok()??.pop()?;
     read_rows(reply, &server.address)
@@ -177,26 +177,17 @@ async fn slots_of(server: &Server) -> Option<Vec<Row>> {
 
 /// Reads the reply to `CLUSTER SLOTS` of the server with this address. `None` if it is none, or has no slot.
 fn read_rows(reply: Value, of: &Address) -> Option<Vec<Row>> {
-    let Value::List(rows) = reply else {
-        return None;
-    };
-    let rows = rows.into_iter().map(|row| read_row(row, of));
+    let rows = reply.list()?.map(|row| read_row(row, of));
     let mut rows: Vec<_> = rows.collect::<Option<_>>()?;
     rows.sort();
     (!rows.is_empty()).then_some(rows)
 }
 
 fn read_row(row: Value, of: &Address) -> Option<Row> {
-    let Value::List(row) = row else {
-        return None;
-    };
-    let mut row = row.into_iter();
-    let (Some(Value::Number(first)), Some(Value::Number(last))) = (row.next(), row.next()) else {
-        return None;
-    };
-    let servers: Vec<_> = row
-        .map(|server| read_server(server, of))
-        .collect::<Option<_>>()?;
+    let mut row = row.list()?;
+    let [first, last] = [row.next()?.number()?, row.next()?.number()?];
+    let servers = row.map(|server| read_server(server, of));
+    let servers: Vec<_> = servers.collect::<Option<_>>()?;
     (!servers.is_empty()).then_some(Row {
         first: first.try_into().ok()?,
         last: last.try_into().ok()?,
@@ -205,23 +196,16 @@ fn read_row(row: Value, of: &Address) -> Option<Row> {
 }
 
 fn read_server(server: Value, of: &Address) -> Option<Address> {
-    let Value::List(server) = server else {
-        return None;
-    };
-    let mut server = server.into_iter();
+    let mut server = server.list()?;
     let host = match server.next()? {
-        Value::Text(host) => String::from_utf8(host).ok()?,
         // The server does not know its own name.
         Value::Nil => String::new(),
-        _ => return None,
-    };
-    let Some(Value::Number(port)) = server.next() else {
-        return None;
+        host => host.text()?,
     };
     let is_known = !host.is_empty() && host != "?";
     Some(Address {
         host: if is_known { host } else { of.host.clone() },
-        port: port.try_into().ok()?,
+        port: server.next()?.number()?.try_into().ok()?,
     })
 }
 

@@ -26,19 +26,14 @@ pub(crate) enum Reply {
 impl Reply {
     /// Reads the reply. `None` if it is none of the script.
     pub(crate) fn of(value: Value) -> Option<Self> {
-        let Value::List(parts) = value else {
-            return None;
-        };
-        let mut parts = parts.into_iter();
-        let Some(Value::Number(code)) = parts.next() else {
-            return None;
-        };
+        let mut parts = value.list()?;
+        let code = parts.next()?.number()?;
         Some(match code {
             0 => Self::Refused(Fields::of(parts)?),
             1 => Self::Applied(Fields::of(parts)?),
             2 => Self::NoSteps,
             3 | 4 => Self::Failed {
-                text: String::from_utf8_lossy(&bytes(parts.next()?)?).into_owned(),
+                text: String::from_utf8_lossy(&parts.next()?.bytes()?).into_owned(),
                 has_written: code == 4,
             },
             _ => return None,
@@ -56,9 +51,9 @@ pub(crate) struct Fields {
 impl Fields {
     /// Reads names and values in turn. `Some(None)` if there are none: the hash does not exist.
     pub(crate) fn of(mut parts: impl Iterator<Item = Value>) -> Option<Option<Self>> {
-        let mut values = Vec::new();
+        let mut values = Vec::with_capacity(parts.size_hint().0 / 2);
         while let Some(name) = parts.next() {
-            values.push((bytes(name)?, bytes(parts.next()?)?));
+            values.push((name.bytes()?, parts.next()?.bytes()?));
         }
         Some((!values.is_empty()).then_some(Self {
             values,
@@ -148,14 +143,6 @@ impl Columns for Fields {
         let of_steps = self.values.extract_if(.., is_step);
         let results: Option<RecordedSteps> = of_steps.map(read).collect();
         self.take(attribute, |mark| results.filter(|_| mark.is_empty()))
-    }
-}
-
-/// Returns the bytes of a value that is a text.
-fn bytes(value: Value) -> Option<Vec<u8>> {
-    match value {
-        Value::Text(bytes) => Some(bytes),
-        _ => None,
     }
 }
 

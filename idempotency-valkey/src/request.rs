@@ -45,8 +45,8 @@ pub(crate) enum TooLarge {
     Fields(usize),
 }
 
-/// What distinguishes one text of the script from another. Operands and values are arguments, so there are few.
-#[derive(Clone, Default, PartialEq, Eq, Hash)]
+/// What distinguishes one text of the script from another.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
     /// True if the whole record is read: it is returned, or its steps are dropped. Otherwise what the condition names.
     reads_all: bool,
@@ -398,7 +398,7 @@ mod tests {
     }
 
     fn words(request: &Request) -> Vec<Vec<u8>> {
-        let mut command = command_with([], &request.arguments);
+        let mut command = command_with(&[], &request.arguments);
         let Some(Value::List(words)) = resp::take(&mut command).unwrap() else {
             panic!("a command is a list")
         };

@@ -6,7 +6,7 @@ use std::io::{Error, ErrorKind, Result};
 const DEEPEST: usize = 9;
 
 /// From so many bytes on, a reply is copied only when it is complete.
-const LONG: usize = 16 * 1024;
+pub(crate) const LONG: usize = 16 * 1024;
 
 /// A reply.
 #[derive(PartialEq, Eq)]
@@ -18,6 +18,33 @@ pub(crate) enum Value {
     /// An error of the server, which begins with its code.
     Error(String),
     Nil,
+}
+
+impl Value {
+    pub(crate) fn bytes(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Text(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn text(self) -> Option<String> {
+        String::from_utf8(self.bytes()?).ok()
+    }
+
+    pub(crate) fn number(self) -> Option<i64> {
+        match self {
+            Self::Number(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn list(self) -> Option<std::vec::IntoIter<Self>> {
+        match self {
+            Self::List(values) => Some(values.into_iter()),
+            _ => None,
+        }
+    }
 }
 
 /// The last arguments of a command, as they are sent.
@@ -50,22 +77,19 @@ impl Arguments {
 }
 
 /// Returns a command of these words.
-pub(crate) fn command<const WORDS: usize>(words: [&str; WORDS]) -> Vec<u8> {
+pub(crate) fn command(words: &[&str]) -> Vec<u8> {
     command_with(words, &Arguments::new())
 }
 
 /// Returns a command of these words and arguments.
-pub(crate) fn command_with<const WORDS: usize>(
-    words: [&str; WORDS],
-    arguments: &Arguments,
-) -> Vec<u8> {
+pub(crate) fn command_with(words: &[&str], arguments: &Arguments) -> Vec<u8> {
     let length: usize = words.iter().map(|word| word.len() + 32).sum();
     let mut command = Arguments {
         count: 0,
         bytes: Vec::with_capacity(32 + length + arguments.bytes.len()),
     };
-    head(b'*', WORDS + arguments.count, &mut command.bytes);
-    words.into_iter().for_each(|word| command.push(word));
+    head(b'*', words.len() + arguments.count, &mut command.bytes);
+    words.iter().for_each(|word| command.push(word));
     command.bytes.extend_from_slice(&arguments.bytes);
     command.bytes
 }
@@ -119,11 +143,11 @@ fn read(bytes: &[u8], at: &mut usize, depth: usize, kept: bool) -> Result<Option
     if rest.first().is_some_and(|kind| !b"+-:$*".contains(kind)) || depth == 0 {
         return Err(malformed());
     }
-    let Some(length) = rest.windows(2).position(|two| two == b"\r\n") else {
+    let Some(length) = rest.iter().position(|byte| *byte == b'\n') else {
         return Ok(None);
     };
-    let (kind, line) = (rest[0], &rest[1..length]);
-    *at += length + 2;
+    let (kind, line) = (rest[0], rest[1..length].trim_ascii_end());
+    *at += length + 1;
     let text = |bytes: &[u8]| if kept { bytes.to_vec() } else { Vec::new() };
     let number = || {
         std::str::from_utf8(line)
@@ -147,7 +171,8 @@ fn read(bytes: &[u8], at: &mut usize, depth: usize, kept: bool) -> Result<Option
                 }
                 return Ok(Some(Value::Text(text(&bytes[begin..*at - 2]))));
             }
-            let mut values = Vec::new();
+            // A length that is not true reserves little.
+            let mut values = Vec::with_capacity(if kept { length.min(64) } else { 0 });
             for _ in 0..length {
                 let Some(value) = read(bytes, at, depth - 1, kept)? else {
                     return Ok(None);
@@ -170,7 +195,7 @@ mod tests {
         let mut arguments = Arguments::new();
         arguments.push([0, 255]);
         arguments.push("x".repeat(100));
-        let command = command_with(["GET", ""], &arguments);
+        let command = command_with(&["GET", ""], &arguments);
         let expected = format!("$100\r\n{}\r\n", "x".repeat(100));
         let begin = b"*4\r\n$3\r\nGET\r\n$0\r\n\r\n$2\r\n\x00\xff\r\n";
         assert_eq!(command, [begin, expected.as_bytes()].concat());

@@ -18,7 +18,6 @@ use crate::start::Info;
 use crate::store::ValkeyStore;
 
 /// Where a page begins: at a cursor of a server, after the records that its last step found beyond the limit of a page.
-#[derive(Default)]
 struct Position {
     /// `None`: at the first server.
     server: Option<Address>,
@@ -28,6 +27,15 @@ struct Position {
 }
 
 impl Position {
+    /// Returns the begin of a server.
+    fn first() -> Self {
+        Self {
+            server: None,
+            cursor: "0".to_owned(),
+            left: Vec::new(),
+        }
+    }
+
     /// Reads the text of a page.
     fn of(text: &str) -> Option<Self> {
         let (server, cursor, left): (String, String, Vec<String>) =
@@ -52,7 +60,7 @@ impl StoreScan for ValkeyStore {
     fn scan<'a>(&'a self, request: ScanRequest<'a>) -> BoxFuture<'a, Result<ScanPage, StoreError>> {
         Box::pin(async move {
             let mut position = match request.after {
-                None => Position::default(),
+                None => Position::first(),
                 Some(after) => Position::of(after).ok_or_else(|| {
                     self.rejected("the page to go on after is none of this store")
                 })?,
@@ -85,13 +93,9 @@ impl StoreScan for ValkeyStore {
             let is_done = position.left.is_empty() && position.cursor == "0";
             let next = match is_done {
                 false => Some(position.text(&server.address)),
-                true => servers.get(at + 1).map(|next| {
-                    Position {
-                        cursor: "0".to_owned(),
-                        ..Position::default()
-                    }
-                    .text(&next.address)
-                }),
+                true => servers
+                    .get(at + 1)
+                    .map(|next| Position::first().text(&next.address)),
             };
             Ok(ScanPage {
                 records,
@@ -129,18 +133,20 @@ impl ValkeyStore {
         limit: usize,
         position: &mut Position,
     ) -> Result<(), StoreError> {
-        let cursor = if position.cursor.is_empty() {
-            "0"
-        } else {
-            &position.cursor
-        };
         let (pattern, limit) = (self.prefix.pattern(prefix), limit.to_string());
         // A server that is no primary any more can have old records.
-        let info = command(["INFO", "replication"]);
-        let scan = command([
-            "SCAN", cursor, "MATCH", &pattern, "COUNT", &limit, "TYPE", "hash",
-        ]);
-        let both = [info, scan].concat();
+        let info = command(&["INFO", "replication"]);
+        let scan = [
+            "SCAN",
+            &position.cursor,
+            "MATCH",
+            &pattern,
+            "COUNT",
+            &limit,
+            "TYPE",
+            "hash",
+        ];
+        let both = [info, command(&scan)].concat();
         let replies = self.sender.read_all(server, &both, 2).await;
         let replies = replies.map_err(|failure| failure.error)?;
         let mut replies = replies.into_iter().flatten();
@@ -208,23 +214,11 @@ impl ValkeyStore {
     }
 }
 
-/// Reads the reply to `SCAN`: the next cursor, and keys.
+/// Reads the reply to `SCAN`: the next cursor, and keys. That of another program can be no UTF-8.
 fn read_step(reply: Value) -> Option<(String, Vec<String>)> {
-    let Value::List(parts) = reply else {
-        return None;
-    };
-    let Ok([Value::Text(cursor), Value::List(keys)]) = <[Value; 2]>::try_from(parts) else {
-        return None;
-    };
-    let text = |key| match key {
-        Value::Text(key) => String::from_utf8(key).ok(),
-        _ => None,
-    };
-    // A key of another program can be no UTF-8.
-    Some((
-        String::from_utf8(cursor).ok()?,
-        keys.into_iter().filter_map(text).collect(),
-    ))
+    let mut parts = reply.list()?;
+    let (cursor, keys) = (parts.next()?.text()?, parts.next()?.list()?);
+    Some((cursor, keys.filter_map(Value::text).collect()))
 }
 
 #[cfg(test)]
@@ -237,7 +231,7 @@ mod tests {
         let position = Position {
             cursor: "18446744073709551615".to_owned(),
             left: vec!["pay#\"1\"".to_owned()],
-            ..Position::default()
+            ..Position::first()
         };
         let text = position.text(&server);
         assert_eq!(text, r#"["[::1]:7","18446744073709551615",["pay#\"1\""]]"#);

@@ -3,7 +3,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -55,14 +54,15 @@ impl Script {
             true => ["EVAL", &self.text],
             false => ["EVALSHA", &self.digest],
         };
-        command_with([name, script, "1", key], &request.arguments)
+        command_with(&[name, script, "1", key], &request.arguments)
     }
 }
 
 /// Sends commands to the servers.
 pub(crate) struct Sender {
     pub(crate) nodes: Nodes,
-    scripts: Mutex<HashMap<Shape, Arc<Script>>>,
+    /// About ten: operands and values are arguments.
+    scripts: Mutex<Vec<(Shape, Arc<Script>)>>,
 }
 
 impl Sender {
@@ -135,11 +135,11 @@ impl Sender {
         replies.collect()
     }
 
-    /// Returns the script of a request. There are few, because operands and values are arguments.
+    /// Returns the script of a request.
     pub(crate) fn script(&self, request: &Request) -> Arc<Script> {
         // A panic cannot leave them half written, so a poisoned lock is still good.
         let mut scripts = self.scripts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(script) = scripts.get(&request.shape) {
+        if let Some((_, script)) = scripts.iter().find(|(it, _)| *it == request.shape) {
             return Arc::clone(script);
         }
         let text = request.shape.script();
@@ -150,7 +150,7 @@ impl Sender {
             digest,
             is_sent,
         });
-        scripts.insert(request.shape.clone(), Arc::clone(&script));
+        scripts.push((request.shape.clone(), Arc::clone(&script)));
         script
     }
 
@@ -184,7 +184,7 @@ impl Sender {
                 Next::Fail => false,
                 Next::SendScript => !whole,
                 Next::Follow(_) | Next::Ask(_) => redirects < MOST_REDIRECTS,
-                Next::Pause | Next::Reconnect => pauses < MOST_PAUSES,
+                Next::Pause => pauses < MOST_PAUSES,
                 Next::Elsewhere => pauses < MOST_PAUSES && self.nodes.is_cluster(),
             };
             if maybe_applied || !goes_on {
@@ -203,10 +203,8 @@ impl Sender {
                     (asking, redirects) = (true, redirects + 1);
                     server = self.nodes.server(address);
                 }
-                Next::Pause | Next::Reconnect | Next::Elsewhere | Next::Fail => {
-                    if failure.next == Next::Reconnect {
-                        server.disconnect();
-                    }
+                Next::Pause | Next::Elsewhere | Next::Fail => {
+                    server.disconnect();
                     sleep(pause).await;
                     (asking, pauses, pause) = (false, pauses + 1, pause * 2);
                     if self.nodes.is_cluster() {
@@ -234,7 +232,7 @@ async fn send_once(
     }
     if asking {
         // Together, because `ASKING` holds for the next command of the connection.
-        sent = [command(["ASKING"]), sent].concat();
+        sent = [command(&["ASKING"]), sent].concat();
     }
     let sent = link.send(&sent, 1 + usize::from(asking));
     let mut replies = match log.limit() {
@@ -269,10 +267,7 @@ async fn in_time<T>(
             "no reply of {} within {LONGEST:?}: check that it runs, and the network",
             server.address
         );
-        Err(Failure::lost(StoreError::new(
-            StoreErrorKind::Unreachable,
-            text,
-        )))
+        Err(Failure::lost(StoreErrorKind::Unreachable, text))
     })
 }
 
@@ -287,10 +282,7 @@ fn read_reply(value: Value, server: &Address) -> Result<Reply, Failure> {
             let text = format!(
                 "the reply of {server} cannot be read: check that it is Valkey or Redis, and what stands before it"
             );
-            Err(Failure::lost(StoreError::new(
-                StoreErrorKind::Rejected,
-                text,
-            )))
+            Err(Failure::lost(StoreErrorKind::Rejected, text))
         }
     }
 }

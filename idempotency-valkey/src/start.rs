@@ -82,7 +82,7 @@ impl Checks {
 
 /// Asks a server what it is.
 async fn info(sender: &Sender, server: &Arc<Server>, log: &SendLog) -> Result<Info, StoreError> {
-    let value = sender.read(server, &command(["INFO"]), log).await?;
+    let value = sender.read(server, &command(&["INFO"]), log).await?;
     Ok(Info::of(value))
 }
 
@@ -91,10 +91,8 @@ pub(crate) struct Info(String);
 
 impl Info {
     pub(crate) fn of(reply: Value) -> Self {
-        Self(match reply {
-            Value::Text(text) => String::from_utf8_lossy(&text).into_owned(),
-            _ => String::new(),
-        })
+        let text = reply.bytes().unwrap_or_default();
+        Self(String::from_utf8_lossy(&text).into_owned())
     }
 
     /// Returns true if the server performs no writes, and can have old records.
@@ -113,35 +111,29 @@ impl Info {
     ///
     /// If it cannot be used.
     fn check(&self, address: &Address) -> Result<(), StoreError> {
-        let fail = |kind, text: String| Err(StoreError::new(kind, text));
         let version = self.field("redis_version").unwrap_or_default();
-        if read_version(version).is_none_or(|version| version < OLDEST) {
-            let text = format!(
-                "{address} says that its version is `{version}`: use Redis 6.2 or later, or Valkey"
-            );
-            return fail(StoreErrorKind::WrongSchema, text);
-        }
-        if self.is_replica() {
-            let text = format!(
-                "{address} is a replica, which performs no write: write the endpoint of the primary, or wait for the failover"
-            );
-            return fail(StoreErrorKind::Internal, text);
-        }
         let policy = self.field("maxmemory_policy").unwrap_or_default();
-        if policy.is_empty() {
+        let is_old = read_version(version).is_none_or(|version| version < OLDEST);
+        let (kind, text) = if is_old {
+            let text =
+                format!("says that its version is `{version}`: use Redis 6.2 or later, or Valkey");
+            (StoreErrorKind::WrongSchema, text)
+        } else if self.is_replica() {
+            let text = "is a replica, which performs no write: write the endpoint of the primary, or wait for the failover";
+            (StoreErrorKind::Internal, text.to_owned())
+        } else if policy.is_empty() {
+            let text = "does not say its `maxmemory-policy`: ask a server of Valkey or Redis that has `noeviction`";
+            (StoreErrorKind::WrongSchema, text.to_owned())
+        } else if policy != "noeviction" {
             let text = format!(
-                "{address} does not say its `maxmemory-policy`: ask a server of Valkey or Redis that has `noeviction`"
+                "has the `maxmemory-policy` `{policy}`, and deletes claims and responses when it is full, so that handlers run again: set it to \
+                 `noeviction`"
             );
-            return fail(StoreErrorKind::WrongSchema, text);
-        }
-        if policy != "noeviction" {
-            let text = format!(
-                "{address} has the `maxmemory-policy` `{policy}`, and deletes claims and responses when it is full, so that handlers run again: set it \
-                 to `noeviction`"
-            );
-            return fail(StoreErrorKind::WrongSchema, text);
-        }
-        Ok(())
+            (StoreErrorKind::WrongSchema, text)
+        } else {
+            return Ok(());
+        };
+        Err(StoreError::new(kind, format!("{address} {text}")))
     }
 }
 
