@@ -48,8 +48,11 @@ impl ByHand {
     pub async fn charge(&mut self, order: &Order) -> Result<(Receipt, bool)> {
         let key = format!("charge:{}", digest(&(&order.user, &order.order_id))?);
         let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
+        // As a UUID of version 4: no other process has the same.
+        let mut owner = [0; 16];
+        getrandom::fill(&mut owner)?;
         let mut stored = Stored {
-            owner: format!("{:032x}", fastrand::u128(..)),
+            owner: format!("{:032x}", u128::from_be_bytes(owner)),
             lease_end: now + LEASE.as_millis(),
             payload: digest(&order.amount)?,
             receipt: None,
@@ -72,7 +75,8 @@ impl ByHand {
         }
         stored.receipt = Some(handler(order));
         let completed = serde_json::to_string(&stored)?;
-        self.replace(&key, &claim, &completed, WINDOW.as_secs()).await?;
+        self.replace(&key, &claim, &completed, WINDOW.as_secs())
+            .await?;
         Ok((stored.receipt.unwrap_or_default(), false))
     }
 
