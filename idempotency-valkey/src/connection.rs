@@ -10,6 +10,8 @@ use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 
 use idempotency_core::store::StoreErrorKind;
+use rustls::CertificateError as Wrong;
+use rustls::Error::InvalidCertificate;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
@@ -277,16 +279,8 @@ impl Connector {
             let text = format!("{address} has no name that a certificate can have: check the URL");
             Failure::unsent(StoreErrorKind::Certificate, text)
         })?;
-        let stream = tls.connect(name, stream).await.map_err(|error| {
-            let kind = match error.get_ref() {
-                Some(inner) if inner.is::<rustls::Error>() => StoreErrorKind::Certificate,
-                _ => StoreErrorKind::Unreachable,
-            };
-            let text = format!(
-                "no TLS connection to {address} ({error}): check that it serves TLS (`rediss://`), and that its certificate authority is trusted (SSL_CERT_FILE)"
-            );
-            Failure::unsent(kind, text)
-        })?;
+        let stream = tls.connect(name, stream).await;
+        let stream = stream.map_err(|error| tls_failed(&error, address))?;
         self.log_in(Box::new(stream), address, password).await
     }
 
@@ -332,6 +326,29 @@ impl Connector {
     }
 }
 
+/// Returns the failure of a TLS handshake.
+fn tls_failed(error: &io::Error, address: &Address) -> Failure {
+    let of_tls = error.get_ref().and_then(|it| it.downcast_ref());
+    let advice = match of_tls {
+        Some(InvalidCertificate(Wrong::NotValidForName | Wrong::NotValidForNameContext { .. })) => {
+            "in the URL, write the name that its certificate is for"
+        }
+        Some(InvalidCertificate(Wrong::UnknownIssuer)) => {
+            "set SSL_CERT_FILE to a file with its certificate authority"
+        }
+        Some(InvalidCertificate(_)) => "check its certificate",
+        _ => "check that it serves TLS (`rediss://`)",
+    };
+    let kind = match of_tls {
+        Some(_) => StoreErrorKind::Certificate,
+        None => StoreErrorKind::Unreachable,
+    };
+    Failure::unsent(
+        kind,
+        format!("no TLS connection to {address} ({error}): {advice}"),
+    )
+}
+
 /// Returns the failure of a connection over which the server has refused this command, unless it may perform others.
 fn refused(failure: Failure, command: &str, address: &Address) -> Result<(), Failure> {
     let Failure {
@@ -351,7 +368,9 @@ fn refused(failure: Failure, command: &str, address: &Address) -> Result<(), Fai
             "connection: check the database number of the URL, which is 0 in a cluster",
         ),
         // A server that cannot write to its disk says so, and reads.
-        "PING" if !maybe_applied => return Ok(()),
+        "PING" if !maybe_applied && failure.error.kind() != StoreErrorKind::Credentials => {
+            return Ok(());
+        }
         _ => {
             return Err(Failure {
                 maybe_applied: false,

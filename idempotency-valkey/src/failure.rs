@@ -40,7 +40,8 @@ fn meaning(code: &str) -> Option<(StoreErrorKind, bool, &'static str)> {
         "CLUSTERDOWN" => "wait for the failover, or check the cluster",
         "MASTERDOWN" => "wait for the failover, or check the primary",
         "TRYAGAIN" => "wait until the slot has moved",
-        "BUSY" => "find the script that blocks it, or raise `maxclients`",
+        "BUSY" => "find the script that blocks it",
+        "CLIENTS" => "raise `maxclients`, or let fewer processes connect",
         "READONLY" => REPLICA,
         "MOVED" | "ASK" => "check the cluster: it sends the store from server to server",
         "NOREPLICAS" => "check its replicas (`min-replicas-to-write`)",
@@ -63,7 +64,7 @@ fn meaning(code: &str) -> Option<(StoreErrorKind, bool, &'static str)> {
     };
     let passes = matches!(
         code,
-        "LOADING" | "CLUSTERDOWN" | "MASTERDOWN" | "TRYAGAIN" | "BUSY" | "READONLY"
+        "LOADING" | "CLUSTERDOWN" | "MASTERDOWN" | "TRYAGAIN" | "BUSY" | "CLIENTS" | "READONLY"
     );
     Some((kind, passes, advice))
 }
@@ -132,7 +133,7 @@ impl Failure {
         });
         // Said in place of a reply to the first command, before the server closes the connection.
         let is_full = code == "ERR" && error.contains("max number of clients");
-        let code = if is_full { "BUSY" } else { code };
+        let code = if is_full { "CLIENTS" } else { code };
         let known = meaning(code);
         let (kind, passes, advice) = known.unwrap_or((StoreErrorKind::Rejected, false, UNKNOWN));
         let next = match (code, to) {

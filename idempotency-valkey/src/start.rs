@@ -127,7 +127,7 @@ impl Info {
         } else if policy != "noeviction" {
             let text = format!(
                 "has the `maxmemory-policy` `{policy}`, and deletes claims and responses when it is full, so that handlers run again: set it to \
-                 `noeviction`"
+                 `noeviction`, or use a server that can (ElastiCache Serverless cannot)"
             );
             (StoreErrorKind::WrongSchema, text)
         } else {

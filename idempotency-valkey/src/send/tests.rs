@@ -391,7 +391,7 @@ async fn a_server_that_refuses_the_first_command_got_no_request_unless_it_perfor
         ("-ERR max number of clients reached", false),
         ("-DENIED Redis is running in protected mode", false),
         ("-MISCONF Redis is configured to save", true),
-        ("-NOAUTH Authentication required.", true),
+        ("-NOAUTH Authentication required.", false),
     ] {
         let fake = Fake::new(vec![replies(APPLIED)]).await;
         *fake.pong.lock().unwrap() = format!("{error}\r\n");

@@ -69,6 +69,22 @@ async fn a_wrong_login_says_which_setting_to_check() -> Result<(), BoxError> {
 }
 
 #[tokio::test]
+async fn a_server_that_asks_for_a_password_after_the_start_says_so() -> Result<(), BoxError> {
+    let mut server = Server::start(&[])?;
+    let (store, calls) = (started(&server.url()).await, Calls::default());
+    server.kill()?;
+    server.spawn_again(&["--requirepass", "s3cr3t"])?;
+    while !server.ask(&["PING"]).text().starts_with("NOAUTH") {
+        tokio::task::yield_now().await;
+    }
+    let error = calls.error(&store, "1").await;
+    let text = "`NOAUTH Authentication required.`: set IDEMPOTENCY_VALKEY_PASSWORD";
+    assert!(error.contains(text), "{error}");
+    assert_eq!(calls.runs(), 0);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_server_with_all_its_connections_is_not_a_wrong_login() -> Result<(), BoxError> {
     let server = Server::start(&["--requirepass", "s3cr3t"])?;
     let _one = std::net::TcpStream::connect(server.address())?;
@@ -77,6 +93,8 @@ async fn a_server_with_all_its_connections_is_not_a_wrong_login() -> Result<(), 
         let url = server.url().replace("//", &format!("//{user}"));
         // The server closes the connection, at times before it has read a request.
         assert_said(&url, "`maxclients`", "`maxclients`").await;
+        let [start, _] = said(&url).await;
+        assert!(!start.contains("script"), "{start}");
     }
     Ok(())
 }

@@ -46,7 +46,7 @@ async fn tls_needs_an_authority_that_is_trusted_and_the_name_of_the_certificate(
         (
             format!("rediss://localhost:{tls}"),
             "other.pem",
-            "that its certificate authority is trusted (SSL_CERT_FILE)",
+            "set SSL_CERT_FILE to a file with its certificate authority",
         ),
         (
             format!("rediss://localhost:{tls}"),
