@@ -37,7 +37,7 @@ CROSS JOIN LATERAL (VALUES
         format('GRANT %s ON {NAME} TO %s', denied, role)),
     (11, 'index', 'Note', NOT is_indexed, 'on `expiration`',
         'none on `expiration`, so the deletion of expired rows reads the whole table: CREATE INDEX ON {NAME} (expiration)'),
-    (12, 'fillfactor', 'Note', fill > 80, fill::text,
+    (12, 'fillfactor', 'Note', fill > 80 AND c.relkind = 'r', fill::text,
         format('%s, so an update can need another page: ALTER TABLE {NAME} SET (fillfactor = 80)', fill))
 ) AS v (number, name, flaw, is_wrong, good, wrong)
 WHERE c.oid IS NOT NULL OR number <= 5

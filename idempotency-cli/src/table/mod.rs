@@ -74,6 +74,10 @@ pub(crate) async fn check(
             format!("table `{}`", on.config.table),
             dynamodb::findings(on, arguments.prefix.as_deref()).await?,
         ),
+        Database::Postgres(_) if arguments.prefix.is_some() => {
+            let message = "`--prefix` is about DynamoDB: leave it out";
+            return Err(Failure::new(Exit::Usage, message));
+        }
         Database::Postgres(store) => (connection.name(), postgres::findings(store).await?),
         Database::Other => return Err(connection.without_a_table()),
     };

@@ -92,6 +92,8 @@ async fn an_error_names_the_server_the_database_the_table_and_the_role_and_no_pa
             .complains("check the password of the role `absent`")
             .hides(PASSWORD);
     }
+    let check = database.command("table check --prefix pay", "postgres");
+    finish(check, "").fails(2, "`--prefix` is about DynamoDB");
     let piece = "expire --pieces-of 10";
     let ran = finish(database.command(piece, "postgres"), "");
     ran.fails(1, "deleted 0 rows, then: ")

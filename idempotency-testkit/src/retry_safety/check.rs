@@ -144,7 +144,7 @@ impl<E: Clone + Send + Sync + 'static> RetrySafety<E> {
     /// rows of its tables are compared.
     ///
     /// `url` is that of a database for tests, without TLS. Each scenario has a schema of its own there (`retry_safety_..`), first in the
-    /// search path, so `setup` creates the function's tables and first rows without the name of a schema.
+    /// search path, so `setup` creates the function's tables and first rows without the name of a schema. The table of the records is there already.
     /// What it writes in `call.begin()` needs no pool of the function; others connect as [`World::postgres`] says.
     ///
     /// # Examples

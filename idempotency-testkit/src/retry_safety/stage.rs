@@ -333,6 +333,10 @@ impl Stage<'_> {
         let thread = thread.map_err(Failure::of_thread)?;
         let ended = thread.join();
         drop(messages);
+        #[cfg(feature = "postgres")]
+        if let Some(schema) = &self.shared.postgres {
+            schema.end_sessions(0)?;
+        }
         match ended {
             Ok(End::Done(done)) => Ok(done),
             Ok(End::TimedOut) => Err(Failure::new(format!("{name} did not end in time"))),

@@ -10,7 +10,7 @@ use std::str::FromStr as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::store::{
@@ -35,6 +35,9 @@ use crate::wire::Background;
 
 /// The limit of a transaction that the framework begins: the server ends it when the lease of its call has expired.
 const LIMIT: &str = "idle_in_transaction_session_timeout";
+
+/// How long the server may take to end a session.
+const END_WITHIN: Duration = Duration::from_secs(60);
 
 /// The database of a check, and the SQL that makes what is there before the first delivery.
 pub(super) struct Server {
@@ -240,6 +243,11 @@ impl Schema {
         self.end(|session| session.delivery == delivery)
     }
 
+    fn end_session(&self, pid: i32) {
+        // The server ends it too, but later.
+        let _ = self.end(|session| session.pid == pid);
+    }
+
     /// Ends the transactions that the server ends when a lease has expired.
     pub(super) fn end_late_transactions(&self, delivery: u32) -> Result<(), Failure> {
         self.end(|session| session.delivery == delivery && session.ends_itself)
@@ -253,20 +261,28 @@ impl Schema {
         if pids.is_empty() {
             return Ok(());
         }
+        // A function of the server that waits too would look every 100 ms alone.
         let pids = pids.join(", ");
-        self.server.execute(format!(
-            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE pid IN ({pids})"
-        ))
+        let end = format!(
+            "SELECT pid::text, pg_terminate_backend(pid)::text FROM pg_stat_activity WHERE pid IN ({pids})"
+        );
+        let started = Instant::now();
+        while !self.server.rows(end.clone())?.is_empty() {
+            if started.elapsed() > END_WITHIN {
+                return Err(failed("it does not end the session of a killed process"));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the rows of the function's own tables, in the form of DynamoDB's items.
     pub(super) fn items(&self) -> Result<Items, Failure> {
         let name = &self.name;
         let tables = self.server.rows(format!(
-            "SELECT c.relname::text, format('SELECT %s, (SELECT jsonb_object_agg(e.key, jsonb_build_object(CASE jsonb_typeof(e.value) \
+            "SELECT c.relname::text, format('SELECT %s, coalesce((SELECT jsonb_object_agg(e.key, jsonb_build_object(CASE jsonb_typeof(e.value) \
              WHEN ''number'' THEN ''N'' WHEN ''array'' THEN ''L'' WHEN ''object'' THEN ''JSON'' ELSE ''S'' END, \
              CASE WHEN jsonb_typeof(e.value) IN (''array'', ''object'') THEN e.value ELSE to_jsonb(e.value #>> ''{{}}'') END)) \
-             FROM jsonb_each(to_jsonb(t)) e WHERE e.value <> ''null'')::text FROM {name}.%I t', \
+             FROM jsonb_each(to_jsonb(t)) e WHERE e.value <> ''null'')::text, ''{{}}'') FROM {name}.%I t', \
              coalesce((SELECT string_agg(format('t.%I::text', a.attname), ' || '', '' || ' ORDER BY a.attnum) FROM pg_index i \
              JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) WHERE i.indrelid = c.oid AND i.indisprimary), \
              't::text || '' '' || row_number() OVER (PARTITION BY t::text)'), c.relname) \

@@ -79,10 +79,22 @@ async fn pass_on(process: &Arc<Process>, schema: &Schema, mut client: TcpStream)
         pid,
         ends_itself: false,
     });
+    let ended = statements(process, schema, (&mut client, &mut server, pid)).await;
+    // Its locks must not last until the server notices that the connection is closed.
+    schema.end_session(pid);
+    ended
+}
+
+/// Passes on statements and their replies.
+async fn statements(
+    process: &Arc<Process>,
+    schema: &Schema,
+    (client, server, pid): (&mut TcpStream, &mut Blocking, i32),
+) -> io::Result<()> {
     let (mut prepared, mut writes) = (Prepared::default(), Writes::default());
-    while let Some(batch) = prepared.read_batch(&mut client).await? {
+    while let Some(batch) = prepared.read_batch(client).await? {
         process.touch();
-        let mut exchange = |bytes: &[u8]| exchange(schema, &mut server, pid, bytes);
+        let mut exchange = |bytes: &[u8]| exchange(schema, server, pid, bytes);
         let reply = match &batch.statement {
             None => exchange(&batch.bytes)?,
             Some(statement) => {
@@ -90,7 +102,13 @@ async fn pass_on(process: &Arc<Process>, schema: &Schema, mut client: TcpStream)
                 let label = label(statement, RECORDS);
                 let perform = |_| exchange(&batch.bytes);
                 let passed = process.pass(Service::Postgres, label, refuses, perform);
-                match passed.await {
+                let fate = tokio::select! {
+                    biased;
+                    fate = passed => fate,
+                    // It waited in vain for a reply that never arrives.
+                    () = closed(client) => return Ok(()),
+                };
+                match fate {
                     RequestFate::Lost => return Ok(()),
                     RequestFate::Done(reply) => reply?,
                     RequestFate::Refused => exchange(&refusal(statement))?,
@@ -108,6 +126,13 @@ async fn pass_on(process: &Arc<Process>, schema: &Schema, mut client: TcpStream)
         }
     }
     Ok(())
+}
+
+/// Waits until the client has closed its connection.
+async fn closed(client: &TcpStream) {
+    if let Ok(1) = client.peek(&mut [0]).await {
+        std::future::pending().await
+    }
 }
 
 /// What the transaction of a session has written.
