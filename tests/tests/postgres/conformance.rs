@@ -21,6 +21,8 @@ type BoxError = Box<dyn Error + Send + Sync>;
 struct Factory {
     store: Arc<PostgresStore>,
     proxy: Option<Proxy>,
+    /// True if each request is a transaction.
+    is_pooled: bool,
     largest_response: Option<usize>,
 }
 
@@ -86,10 +88,9 @@ impl StoreFactory for Factory {
         let Some(proxy) = &self.proxy else {
             return false;
         };
-        match operation {
-            StoreOperation::Transact => proxy.inject_into("COMMIT", WireFault::LoseReply),
-            _ => proxy.inject_into("BIND", WireFault::LoseReply),
-        }
+        let commits = self.is_pooled || operation == StoreOperation::Transact;
+        let command = if commits { "COMMIT" } else { "BIND" };
+        proxy.inject_into(command, WireFault::LoseReply);
         operation != StoreOperation::Read
     }
 
@@ -137,6 +138,7 @@ async fn the_store_is_conformant() {
     conforms(Factory {
         store: Arc::new(store(&url, 16)),
         proxy: Some(proxy),
+        is_pooled: false,
         largest_response: Some(8 * 1024 * 1024),
     })
     .await;
@@ -144,17 +146,15 @@ async fn the_store_is_conformant() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_store_is_conformant_behind_a_pooler_without_prepared_statements() {
-    let url = url(told("POSTGRES_POOLER"), "postgres", &database().await);
+    let pooler = told("POSTGRES_POOLER").parse().unwrap();
+    let proxy = Proxy::before_postgres(pooler).await.unwrap();
+    let url = url(proxy.address(), "postgres", &database().await);
     let builder = PostgresStore::builder().url(url).connections(16);
+    let pooled = builder.transaction_pooler().unencrypted_events(true);
     conforms(Factory {
-        store: Arc::new(
-            builder
-                .transaction_pooler()
-                .unencrypted_events(true)
-                .build()
-                .unwrap(),
-        ),
-        proxy: None,
+        store: Arc::new(pooled.build().unwrap()),
+        proxy: Some(proxy),
+        is_pooled: true,
         largest_response: None,
     })
     .await;
@@ -171,6 +171,7 @@ async fn the_store_is_conformant_at_every_isolation_level() {
         conforms(Factory {
             store: Arc::new(store(&url, 16)),
             proxy: None,
+            is_pooled: false,
             largest_response: None,
         })
         .await;
