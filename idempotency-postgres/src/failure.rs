@@ -192,6 +192,13 @@ impl Whom<'_> {
                 return self.of_transaction(ENDED, true);
             }
             Some(error) if error.code() == "25P02" => ABORTED,
+            // The reply to a COPY that the handler did not end comes first.
+            Some(error) if error.code() == "57014" && error.message().starts_with("COPY") => {
+                ABORTED
+            }
+            Some(error) if matches!(error.code(), "25006" | "42501") => {
+                return self.of_transaction(&format!("{} ({})", CHANGED, quoted(error)), false);
+            }
             _ => {
                 let failure = self.of_conflict(found);
                 return Failure {
@@ -332,6 +339,9 @@ const ABORTED: &str = "the transaction of the handler was aborted by a statement
 
 const ENDED: &str = "the handler ended its transaction itself, so its writes may be applied without the response: leave COMMIT and ROLLBACK to \
                      `commit_with_response` and `rollback`";
+
+const CHANGED: &str = "the response cannot be stored in the transaction of the handler, which could claim the key: let the handler set no read-only mode, \
+                       and no role that keeps it from the table";
 
 const HELD_TOO_LONG: &str = "the handler held its transaction for longer than `idle_in_transaction_session_timeout` or `transaction_timeout` \
                              permits: do slow work before it begins, or raise the setting of the role";
