@@ -9,9 +9,9 @@ use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{Router, get, post};
+use axum::routing::{Router, post};
 use idempotency_http::{Backend, Call, Error, HttpIdempotencyLayer, HttpOperation};
-use idempotency_postgres::sqlx::{self, Connection as _, PgConnection, PgPool};
+use idempotency_postgres::sqlx::{self, Connection as _, PgConnection};
 use idempotency_postgres::sqlx::{query, query_as, query_scalar, raw_sql};
 use idempotency_postgres::{Begin as _, MIGRATION};
 use serde::{Deserialize, Serialize};
@@ -32,6 +32,7 @@ struct Transfer {
 /// The body of a response.
 #[derive(Debug, Serialize)]
 struct Account {
+    /// What is left.
     balance: i64,
 }
 
@@ -75,7 +76,7 @@ struct Failed;
 /// For the errors of `call.begin()` and of `sqlx`.
 impl<E: std::error::Error> From<E> for Failed {
     fn from(error: E) -> Self {
-        tracing::error!(%error, "a request failed");
+        tracing::error!(%error, "the transfer failed");
         Self
     }
 }
@@ -103,23 +104,11 @@ pub fn layer(backend: Backend) -> Result<HttpIdempotencyLayer, Error> {
 }
 
 /// Returns the routes. Authentication is outside of the layer: a replay is authenticated too.
-pub fn app(idempotent: HttpIdempotencyLayer, pool: PgPool) -> Router {
+pub fn app(idempotent: HttpIdempotencyLayer) -> Router {
     Router::new()
         .route("/transfers", post(transfer))
         .route_layer(idempotent)
-        .route("/account", get(account))
         .route_layer(from_fn(authenticate))
-        .layer(Extension(pool))
-}
-
-/// Returns the account of the user.
-async fn account(
-    Extension(User(id)): Extension<User>,
-    Extension(pool): Extension<PgPool>,
-) -> Result<Json<Account>, Failed> {
-    let balance = query_scalar("SELECT balance FROM accounts WHERE id = $1");
-    let balance = balance.bind(id).fetch_one(&pool).await?;
-    Ok(Json(Account { balance }))
 }
 
 /// Finds out which user sends a request. A server of yours checks a signed token here.

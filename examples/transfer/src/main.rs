@@ -39,14 +39,13 @@ async fn serve() -> Result<(), BoxError> {
     // A connection for each transfer at a time.
     let store = PostgresStore::builder().url(&url).connections(8).build()?;
     transfer::create_tables(&url).await?;
-    let pool = store.pool().clone();
     let backend = backend(store);
     // A server without its store does not start.
     backend.warm_up().await?;
     let address = std::env::var("LISTEN").unwrap_or_else(|_| "127.0.0.1:8080".to_owned());
     let listener = TcpListener::bind(address).await?;
     explain(listener.local_addr()?, &backend.store().name());
-    let app = transfer::app(transfer::layer(backend)?, pool);
+    let app = transfer::app(transfer::layer(backend)?);
     Ok(axum::serve(listener, app).await?)
 }
 
@@ -61,7 +60,6 @@ send() {{
 send key-1 30     # 201
 send key-1 30     # the same, with idempotent-replayed
 send key-2 1000   # 402, which is stored too
-curl {address}/account -H 'Authorization: Bearer token-of-ann'
 "#
     );
 }

@@ -167,7 +167,7 @@ async fn a_kill_in_the_transaction_moves_nothing_and_the_retry_moves_once() {
         Arc::new(clock.clone()),
         Arc::new(SystemRandom),
     );
-    let app = ::transfer::app(::transfer::layer(backend).unwrap(), database.pool.clone());
+    let app = ::transfer::app(::transfer::layer(backend).unwrap());
     let mut waited = 0;
     let (replayed, body) = loop {
         let request = Request::post("/transfers")
