@@ -32,7 +32,8 @@ fn deletion(table: &str, now: &str, rows: u32) -> String {
 
 impl PostgresStore {
     /// Deletes at most so many rows that have no use any more at this time, in one statement, and returns how many. If it returns fewer,
-    /// no more are left. Rows that another transaction holds stay.
+    /// no more are left. Rows that another transaction holds stay. If the clock of the server is behind, its time counts: a clock that is
+    /// ahead must delete no response that is still replayed.
     ///
     /// A completed record is deleted an hour after its end, every other one two weeks after its end: until then a run learns of one that was
     /// killed. A held claim, and a key whose steps are half undone, end in ten years.
@@ -41,7 +42,8 @@ impl PostgresStore {
     ///
     /// If the statement failed. Nothing is deleted then, unless the connection broke.
     pub async fn delete_expired(&self, now: EpochSeconds, rows: u32) -> Result<u64, StoreError> {
-        let deletion = deletion(&self.table.to_string(), &now.get().to_string(), rows);
+        let now = format!("least({}, extract(epoch FROM now())::bigint)", now.get());
+        let deletion = deletion(&self.table.to_string(), &now, rows);
         let deleted = self.execute(format!("{deletion} RETURNING 1")).await?;
         Ok(deleted.len() as u64)
     }
