@@ -5,6 +5,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
@@ -36,7 +37,7 @@ pub(crate) const TRUSTED_FOR: Duration = Duration::from_secs(10);
 const MOMENT: Duration = Duration::from_millis(50);
 
 /// The most connections to one server. Each is for one request at a time.
-const MOST: usize = 64;
+pub(crate) const MOST: usize = 64;
 
 /// A connection that was not used for longer is closed when another one was used.
 const KEPT_FOR: Duration = Duration::from_secs(60);
@@ -53,6 +54,8 @@ pub(crate) struct Server {
     connector: Arc<Connector>,
     /// Those that no request uses, the last one used last.
     idle: Mutex<Vec<Connection>>,
+    /// True after a request without a reply, until the next reply: the server may hang.
+    suspect: AtomicBool,
     places: Semaphore,
 }
 
@@ -116,6 +119,7 @@ impl Server {
             address,
             connector,
             idle: Mutex::default(),
+            suspect: AtomicBool::new(false),
             places: Semaphore::new(MOST),
         }
     }
@@ -146,14 +150,14 @@ impl Server {
             }
             // Until a reply comes, no other request waits for it.
             let link = Link::new(self, connection, place);
-            if rested <= TRUSTED_FOR {
-                return Ok(link);
+            if rested > TRUSTED_FOR || self.suspect.load(Ordering::Relaxed) {
+                return Box::pin(self.tried(link, limit)).await;
             }
-            return Box::pin(self.tried(link, limit)).await;
+            return Ok(link);
         }
     }
 
-    /// Returns a connection that has rested, if a reply comes over it, and otherwise a new one.
+    /// Returns this connection if a reply comes over it, and otherwise a new one.
     async fn tried<'a>(&'a self, mut link: Link<'a>, limit: Duration) -> Result<Link<'a>, Failure> {
         let ping = command(&["PING"]);
         let pinged = match &mut link.connection {
@@ -218,6 +222,7 @@ impl<'a> Link<'a> {
         };
         let replied = connection.ask(commands, replies).await;
         let values = replied.map_err(|error| Failure::broken(&error, &self.server.address))?;
+        self.server.suspect.store(false, Ordering::Relaxed);
         let mut idle = self.server.idle();
         if idle.first().is_some_and(|first| first.rested() > KEPT_FOR) {
             idle.remove(0);
@@ -227,11 +232,11 @@ impl<'a> Link<'a> {
     }
 }
 
-/// Closes the connection, unless a reply came: the send was given up, or failed. Others to the same server may be dead too.
+/// Closes the connection, unless a reply came: the send was given up, or failed. Other ones to the same server are tried first.
 impl Drop for Link<'_> {
     fn drop(&mut self) {
         if self.connection.is_some() {
-            self.server.disconnect();
+            self.server.suspect.store(true, Ordering::Relaxed);
         }
     }
 }

@@ -157,6 +157,21 @@ async fn write_within(sender: &Sender, limit: Duration) -> (Result<Reply, StoreE
     (reply.expect("the write ends in time"), log)
 }
 
+/// Gives up a write that the server has got, and does not reply to.
+async fn give_up(sender: &Sender, fake: &Fake) {
+    let (seen, log) = (
+        fake.seen().len(),
+        SendLog::with_limit(Duration::from_secs(5)),
+    );
+    let request = Request::list(None);
+    let mut send = std::pin::pin!(sender.run("p:{a}", &request, true, &log));
+    tokio::select! {
+        _ = &mut send => panic!("the server does not reply"),
+        () = async { while fake.seen().len() == seen { tokio::task::yield_now().await } } => {}
+    }
+    assert!(log.maybe_applied(), "the send was given up");
+}
+
 #[tokio::test]
 async fn a_process_sends_a_script_whole_the_first_time() {
     let fake = Fake::new(vec![replies(APPLIED), replies(APPLIED)]).await;
@@ -282,18 +297,21 @@ async fn a_server_that_cannot_be_reached_has_applied_nothing() {
 async fn a_connection_whose_send_was_given_up_is_not_used_again() {
     let fake = Fake::new(vec![Does::Hangs, replies(APPLIED)]).await;
     let sender = fake.sender();
-    let log = SendLog::with_limit(Duration::from_secs(5));
-    let request = Request::list(None);
-    {
-        let mut send = std::pin::pin!(sender.run("p:{a}", &request, true, &log));
-        tokio::select! {
-            _ = &mut send => panic!("the server does not reply"),
-            () = async { while fake.seen().is_empty() { tokio::task::yield_now().await } } => {}
-        }
-    }
-    assert!(log.maybe_applied(), "the send was given up");
+    give_up(&sender, &fake).await;
     assert!(write(&sender).await.0.is_ok());
     assert_eq!(fake.seen(), ["EVALSHA", "EVALSHA"]);
+}
+
+#[tokio::test]
+async fn another_connection_is_tried_after_a_send_was_given_up() {
+    let (applied, hangs) = (|| replies(APPLIED), || Does::Hangs);
+    let fake = Fake::new(vec![applied(), applied(), hangs(), applied(), applied()]).await;
+    let sender = fake.sender();
+    let both = tokio::join!(write(&sender), write(&sender));
+    assert!(both.0.0.is_ok() && both.1.0.is_ok());
+    give_up(&sender, &fake).await;
+    assert!(write(&sender).await.0.is_ok() && write(&sender).await.0.is_ok());
+    assert_eq!(fake.seen()[3..], ["PING", "EVALSHA", "EVALSHA"]);
 }
 
 #[tokio::test]
