@@ -76,14 +76,17 @@ impl Target {
             None => (Default::default(), rest),
         };
         let (server, database) = rest.split_once('/').unwrap_or((rest, ""));
-        let is_v6 = server.ends_with(']');
-        let address = match server.rsplit_once(':').filter(|_| !is_v6) {
-            Some(_) => Address::of(server)?,
-            None => Address::of(&format!("{server}:6379"))?,
+        let has_port = server.contains(':') && !server.ends_with(']');
+        let address = match has_port {
+            true => Address::of(server)?,
+            false => Address::of(&format!("{server}:6379"))?,
         };
         // An option in the URL would be ignored: each has another place, or none.
-        let is_name = |host: &str| !host.is_empty() && !host.contains(['?', '#', '/', '@', ' ']);
-        is_name(&address.host).then_some(())?;
+        let is_v6 = server.starts_with('[');
+        let is_wrong = |letter| "?#/@ ".contains(letter) || letter == ':' && !is_v6;
+        if address.host.is_empty() || address.host.contains(is_wrong) {
+            return None;
+        }
         let [user, password] = login;
         Some(Self {
             address,
@@ -163,6 +166,8 @@ mod tests {
             "redis://:s3%4@cache",
             "redis://:s3%zz@cache",
             "redis://:s3cr3t@cache:",
+            "redis://:s3cr3t@cache:6379:7",
+            "redis://:s3cr3t@cache/0/1",
             "redis://:s3/cr3t@cache",
         ] {
             let error = Target::of(url).unwrap_err().to_string();
