@@ -53,7 +53,11 @@ async fn tls_needs_an_authority_that_is_trusted_and_the_name_of_the_certificate(
             "none.pem",
             "set SSL_CERT_FILE to a file with one",
         ),
-        (format!("rediss://127.0.0.1:{tls}"), "authority.pem", "name"),
+        (
+            format!("rediss://127.0.0.1:{tls}"),
+            "authority.pem",
+            "write the name that its certificate is for",
+        ),
         (
             format!("rediss://localhost:{plain}"),
             "authority.pem",
