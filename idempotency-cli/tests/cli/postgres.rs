@@ -19,8 +19,10 @@ struct Database {
 
 impl Database {
     async fn new(name: &str) -> Self {
-        let server = std::env::var("POSTGRES_SERVER")
-            .expect("POSTGRES_SERVER is not set: run tests/scripts/postgres.sh");
+        let server = std::env::var("POSTGRES_SERVER");
+        let server = server.unwrap_or_else(|_| {
+            panic!("POSTGRES_SERVER is not set: run tests/scripts/postgres.sh")
+        });
         let name = format!("cli_{name}_{}", std::process::id());
         let database = Self { server, name };
         let create = format!("CREATE DATABASE {} TEMPLATE template0", database.name);
