@@ -79,15 +79,8 @@ pub(crate) fn stored(text: &str) -> Cow<'_, str> {
     if !text.bytes().any(|byte| byte <= 1) {
         return Cow::Borrowed(text);
     }
-    let mut stored = String::with_capacity(text.len() + 8);
-    for letter in text.chars() {
-        match letter {
-            '\0' => stored.push_str("\u{1}\u{1}"),
-            '\u{1}' => stored.push_str("\u{1}\u{2}"),
-            other => stored.push(other),
-        }
-    }
-    Cow::Owned(stored)
+    let stored = text.replace('\u{1}', "\u{1}\u{2}");
+    Cow::Owned(stored.replace('\0', "\u{1}\u{1}"))
 }
 
 /// Returns the text for which this one is stored.
@@ -95,20 +88,9 @@ pub(crate) fn restored(text: String) -> String {
     if !text.contains('\u{1}') {
         return text;
     }
-    let mut restored = String::with_capacity(text.len());
-    let mut letters = text.chars();
-    while let Some(letter) = letters.next() {
-        let (letter, is_pair) = match (letter, letters.as_str().chars().next()) {
-            ('\u{1}', Some('\u{1}')) => ('\0', true),
-            ('\u{1}', Some('\u{2}')) => ('\u{1}', true),
-            (letter, _) => (letter, false),
-        };
-        restored.push(letter);
-        if is_pair {
-            letters.next();
-        }
-    }
-    restored
+    // No pair of another letter ends with the first of these, so each is found where it was stored.
+    let restored = text.replace("\u{1}\u{1}", "\0");
+    restored.replace("\u{1}\u{2}", "\u{1}")
 }
 
 /// Returns the record of a row, which has a column and then those of a [`list`].

@@ -9,13 +9,16 @@ use idempotency_core::config::ConfigurationError;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgRow, PgSslMode};
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Postgres};
+use sqlx::postgres::{
+    PgConnectOptions, PgPool, PgPoolOptions, PgRow, PgSslMode, PgTransactionManager,
+};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Postgres, SqlSafeStr as _};
+use sqlx_core::transaction::TransactionManager as _;
 use tokio::time::{Instant, timeout};
 
 use crate::failure::{Failure, Next, Whom, is_rejection};
-use crate::statement::{Statement, if_open};
-use crate::transaction::{PostgresTransaction, begin, commit, roll_back};
+use crate::statement::{self, Statement, if_open};
+use crate::transaction::{PostgresTransaction, is_open, roll_back};
 
 /// A connection that was not used for longer than this is tested before it is used.
 pub(crate) const TEST_AFTER: Duration = Duration::from_secs(5);
@@ -103,13 +106,15 @@ impl Own {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the connection that was used last. Without one the request waits for the pool.
-    fn spare(&self) -> Result<Spare, Waiting<'_>> {
+    /// Takes the connection that was used last, and whether it needs no test. Without one the request waits for the pool.
+    fn spare(&self) -> Result<(Spare, bool), Waiting<'_>> {
         let mut kept = self.kept();
-        kept.spare.pop().ok_or_else(|| {
+        let spare = kept.spare.pop().ok_or_else(|| {
             kept.waiting += 1;
             Waiting(self)
-        })
+        })?;
+        let is_fresh = since(spare.used) < self.test_after;
+        Ok((spare, is_fresh))
     }
 }
 
@@ -145,11 +150,12 @@ pub(crate) fn options(setting: &str, url: &str) -> Result<PgConnectOptions, Conf
     let names = query.split('&').filter_map(|it| it.split('=').next());
     let names: Vec<_> = names.filter(|it| !it.is_empty()).collect();
     // No name is quoted: it can be the rest of a password that has a `?`.
-    if !names.iter().all(|it| PARAMETERS.contains(it)) {
-        let known = PARAMETERS.join(", ");
-        return Err(wrong(&format!(
-            "has a parameter that is not one of {known}"
-        )));
+    if !names
+        .iter()
+        .all(|it| PARAMETERS.split(", ").any(|known| known == *it))
+    {
+        let what = format!("has a parameter that is not one of {PARAMETERS}");
+        return Err(wrong(&what));
     }
     let options = PgConnectOptions::from_str(url).map_err(|_| wrong("cannot be read"))?;
     Ok(secured(options, names.contains(&"sslmode")))
@@ -157,19 +163,7 @@ pub(crate) fn options(setting: &str, url: &str) -> Result<PgConnectOptions, Conf
 
 /// The parameters of a URL that are accepted. `options` is none of them, because a pooler refuses it, nor is `statement-cache-capacity`: without a
 /// cache each request would leave a prepared statement behind.
-const PARAMETERS: [&str; 11] = [
-    "sslmode",
-    "sslrootcert",
-    "sslcert",
-    "sslkey",
-    "host",
-    "hostaddr",
-    "port",
-    "dbname",
-    "user",
-    "password",
-    "application_name",
-];
+const PARAMETERS: &str = "sslmode, sslrootcert, sslcert, sslkey, host, hostaddr, port, dbname, user, password, application_name";
 
 /// Returns the same options, which never fall back to a connection without TLS. Only the URL switches it off, not the variable PGSSLMODE.
 /// A socket of this machine has none.
@@ -177,14 +171,13 @@ fn secured(options: PgConnectOptions, is_in_url: bool) -> PgConnectOptions {
     // A pooler refuses `extra_float_digits`, and no value here is a float.
     let options = options.extra_float_digits(None);
     let is_socket = options.get_socket().is_some() || options.get_host().starts_with('/');
-    match options.get_ssl_mode() {
-        _ if is_socket => options.ssl_mode(PgSslMode::Disable),
-        PgSslMode::Allow | PgSslMode::Prefer => options.ssl_mode(PgSslMode::Require),
-        PgSslMode::Disable if !is_in_url => options.ssl_mode(PgSslMode::Require),
-        PgSslMode::Disable | PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull => {
-            options
-        }
-    }
+    let mode = match options.get_ssl_mode() {
+        _ if is_socket => PgSslMode::Disable,
+        PgSslMode::Allow | PgSslMode::Prefer => PgSslMode::Require,
+        PgSslMode::Disable if !is_in_url => PgSslMode::Require,
+        mode => mode,
+    };
+    options.ssl_mode(mode)
 }
 
 /// Returns the options of a pool for a function: one connection, which is tested before it is used after a pause of this length.
@@ -198,21 +191,20 @@ pub(crate) fn pool_options(test_after: Duration) -> PgPoolOptions {
             let paused = meta
                 .idle_for
                 .max(since(used.swap(now(), Ordering::Relaxed)));
-            Box::pin(async move { Ok(paused < test_after || is_alive(connection).await) })
+            Box::pin(async move { Ok(paused < test_after || is_alive(Ok(connection)).await) })
         })
 }
 
 /// Returns true if the server replies over this connection.
-async fn is_alive(connection: &mut PgConnection) -> bool {
-    matches!(timeout(TEST_WITHIN, connection.ping()).await, Ok(Ok(())))
+async fn is_alive(connection: Result<&mut PgConnection, sqlx::Error>) -> bool {
+    let ping = async { connection?.ping().await };
+    matches!(timeout(TEST_WITHIN, ping).await, Ok(Ok(())))
 }
 
 /// The connection of the last request, which the next one takes. The pool tests each connection that is returned to it, by a round trip that
 /// the next request would wait for.
 struct Spare {
     connection: Option<PoolConnection<Postgres>>,
-    /// When it was taken from the pool.
-    taken: Instant,
     /// When it was used last, by the clock of the system.
     used: u64,
 }
@@ -225,9 +217,6 @@ impl Drop for Spare {
         }
     }
 }
-
-/// How long a connection is kept from the pool, whose rules end old ones.
-const KEPT_FOR: Duration = Duration::from_secs(60);
 
 /// Returns the time of the system, in milliseconds since the epoch.
 fn now() -> u64 {
@@ -288,34 +277,28 @@ impl Connections {
 
     /// Takes a connection, within the time of the request. Nothing is sent yet, except for a test of the connection.
     pub(crate) async fn acquire(&self, log: &SendLog) -> Result<InUse<'_>, Failure> {
-        let started = Instant::now();
         let limit = log.limit();
         let mut used = InUse {
             connection: None,
             of: self,
-            taken: started,
-            deadline: limit.map(|limit| started + limit),
+            deadline: limit.map(|limit| Instant::now() + limit),
             is_whole: false,
             in_open: false,
         };
-        let mut _waiting = None;
-        match self.own.as_ref().map(|own| (own, own.spare())) {
-            Some((own, Ok(mut spare))) => {
-                used.taken = spare.taken;
-                if let Some(connection) = spare.connection.take() {
-                    let is_fresh = since(spare.used) < own.test_after;
-                    let connection = used.connection.insert(connection);
-                    used.is_whole = is_fresh || is_alive(connection).await;
-                }
+        let _waiting = match self.own.as_ref().map(Own::spare) {
+            Some(Ok((mut spare, is_fresh))) => {
+                used.connection = spare.connection.take();
+                used.is_whole = is_fresh || is_alive(used.open()).await;
                 if used.is_whole {
                     return Ok(used);
                 }
                 // It is closed before another one is opened.
                 drop(used.connection.take().map(PoolConnection::detach));
+                None
             }
-            Some((_, Err(waiting))) => _waiting = Some(waiting),
-            None => {}
-        }
+            Some(Err(waiting)) => Some(waiting),
+            None => None,
+        };
         let within = limit.map_or(CONNECT_WITHIN, |limit| {
             limit.saturating_sub(REPLY_RESERVE).max(limit / 2)
         });
@@ -327,20 +310,25 @@ impl Connections {
     async fn acquire_of_pool(&self, within: Duration) -> Result<PoolConnection<Postgres>, Failure> {
         self.renew_password().await?;
         // Its future is large, and would be copied twice.
-        match timeout(within, Box::pin(self.pool.acquire())).await {
-            Ok(Ok(connection)) => Ok(connection),
-            Ok(Err(error)) => {
-                let failure = self.connecting(error);
-                // The password may have been changed.
-                if let (StoreErrorKind::Credentials, Some(passwords)) =
-                    (failure.error.kind(), &self.passwords)
-                {
-                    passwords.asked.store(0, Ordering::Relaxed);
-                }
-                Err(failure)
-            }
-            Err(_) => Err(self.connecting(sqlx::Error::PoolTimedOut)),
+        let acquired = self.within(within, Box::pin(self.pool.acquire())).await;
+        if let (Err(failure), Some(passwords)) = (&acquired, &self.passwords)
+            && failure.error.kind() == StoreErrorKind::Credentials
+        {
+            // The password may have been changed.
+            passwords.asked.store(0, Ordering::Relaxed);
         }
+        acquired
+    }
+
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        connecting: impl Future<Output = Result<T, sqlx::Error>>,
+    ) -> Result<T, Failure> {
+        let connected = timeout(limit, connecting).await;
+        let connected = connected.unwrap_or(Err(sqlx::Error::PoolTimedOut));
+        let options = self.options();
+        connected.map_err(|error| self.whom(&options).connecting(error))
     }
 
     /// Begins a transaction for a handler.
@@ -356,7 +344,6 @@ impl Connections {
     /// Goes on with the transaction of a handler.
     pub(crate) fn go_on(&self, open: PostgresTransaction, log: &SendLog) -> InUse<'_> {
         InUse {
-            taken: open.taken,
             connection: open.into_connection(),
             of: self,
             deadline: log.limit().map(|limit| Instant::now() + limit),
@@ -368,11 +355,8 @@ impl Connections {
     /// Opens a connection beside the pool, which hides why a server refuses connections.
     pub(crate) async fn try_connect(&self, within: Duration) -> Result<(), Failure> {
         let options = self.options();
-        match timeout(within, PgConnection::connect_with(&options)).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(self.connecting(error)),
-            Err(_) => Err(self.connecting(sqlx::Error::PoolTimedOut)),
-        }
+        let connected = self.within(within, PgConnection::connect_with(&options));
+        connected.await.map(drop)
     }
 
     /// Asks for a new password if the last one is old. Connections that are open stay open.
@@ -401,11 +385,6 @@ impl Connections {
         }
     }
 
-    fn connecting(&self, error: sqlx::Error) -> Failure {
-        let options = self.options();
-        self.whom(&options).connecting(error)
-    }
-
     fn executing(&self, error: sqlx::Error) -> Failure {
         let options = self.options();
         self.whom(&options).executing(error)
@@ -425,7 +404,6 @@ impl Connections {
 pub(crate) struct InUse<'a> {
     connection: Option<PoolConnection<Postgres>>,
     of: &'a Connections,
-    taken: Instant,
     deadline: Option<Instant>,
     /// True if another request can use it.
     is_whole: bool,
@@ -487,9 +465,11 @@ impl InUse<'_> {
     /// Begins a transaction. If the future is dropped, it can have begun, and the connection is closed.
     async fn begin(mut self, left: Option<Duration>) -> Result<PostgresTransaction, Failure> {
         self.is_whole = false;
-        let begun = async { begin(self.open()?, left).await }.await;
+        // One that the handler begins in it is a savepoint.
+        let text = AssertSqlSafe(statement::begin(left)).into_sql_str();
+        let begun = async { PgTransactionManager::begin(self.open()?, Some(text)).await }.await;
         begun.map_err(|error| self.of.executing(error))?;
-        Ok(PostgresTransaction::of(self.connection.take(), self.taken))
+        Ok(PostgresTransaction::of(self.connection.take()))
     }
 
     /// Reads what is left of the statements that the handler dropped. The error of one says nothing of the completion, and can quote a value: if
@@ -517,7 +497,15 @@ impl InUse<'_> {
 
     /// Commits the transaction of a handler.
     pub(crate) async fn commit(mut self) -> Result<(), Failure> {
-        let committed = async { commit(self.open()?).await }.await;
+        let committed = async {
+            let connection = self.open()?;
+            // With the savepoints that are left of it.
+            while is_open(connection) {
+                PgTransactionManager::commit(connection).await?;
+            }
+            Ok(())
+        };
+        let committed = committed.await;
         let options = self.of.options();
         self.is_whole = committed.is_ok();
         committed.map_err(|error| self.of.whom(&options).committing(error))
@@ -590,8 +578,7 @@ impl Drop for InUse<'_> {
             drop(connection.detach());
             return;
         }
-        let own = self.of.own.as_ref();
-        let Some(own) = own.filter(|_| self.taken.elapsed() < KEPT_FOR) else {
+        let Some(own) = &self.of.own else {
             // Back into the pool.
             return;
         };
@@ -599,7 +586,6 @@ impl Drop for InUse<'_> {
         if kept.waiting == 0 {
             kept.spare.push(Spare {
                 connection: Some(connection),
-                taken: self.taken,
                 used: now(),
             });
         }

@@ -17,13 +17,17 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    fn new(kind: Kind, text: String, maybe_applied: bool, next: Next) -> Self {
+        Self {
+            error: StoreError::new(kind, text),
+            maybe_applied,
+            next,
+        }
+    }
+
     /// Returns the failure of a request that was not sent, or not applied.
     pub(crate) fn before_send(error: StoreError) -> Self {
-        Self {
-            error,
-            maybe_applied: false,
-            next: Next::Keep,
-        }
+        Self::new(error.kind(), error.to_string(), false, Next::Keep)
     }
 
     /// Returns the same failure, of a statement that only reads.
@@ -71,59 +75,55 @@ impl Whom<'_> {
     /// Returns the failure of a connection. Nothing was sent.
     pub(crate) fn connecting(&self, error: Error) -> Failure {
         let name = self.name;
-        let error = match error {
+        let without_tls = |error: &dyn std::fmt::Display| {
+            (
+                Kind::Certificate,
+                format!(
+                    "no connection to {name} with TLS ({error}): switch TLS on in the server and name its certificate authority in the URL \
+                 (`?sslmode=verify-full&sslrootcert=FILE`), or write `?sslmode=disable` for a server on this machine"
+                ),
+            )
+        };
+        let (kind, text) = match error {
             Error::Database(error) => {
                 let error = error.downcast::<PgDatabaseError>();
                 let (kind, remedy) = self.of_connection(error.code());
-                let text = format!(
-                    "{name} refused the connection ({}): {remedy}",
-                    quoted(&error)
-                );
-                StoreError::new(kind, text)
+                let quoted = quoted(&error);
+                (
+                    kind,
+                    format!("{name} refused the connection ({quoted}): {remedy}"),
+                )
             }
-            Error::Tls(error) => self.without_tls(&error),
+            Error::Tls(error) => without_tls(&error),
             // This is how the handshake of TLS fails.
             Error::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-                self.without_tls(&error)
+                without_tls(&error)
             }
-            Error::Io(error) => {
-                let text = format!("no connection to {name} ({error}): {REACH}");
-                StoreError::new(Kind::Unreachable, text).with_source(error)
-            }
-            Error::PoolTimedOut => self.no_connection(),
-            Error::PoolClosed => {
-                let text = format!(
+            Error::PoolTimedOut => (
+                Kind::Unreachable,
+                format!(
+                    "no connection to {name} in time: {REACH}; or all connections of the pool were in use: set a larger number of them, one for \
+                 each call at a time"
+                ),
+            ),
+            Error::PoolClosed => (
+                Kind::Rejected,
+                format!(
                     "the pool of connections to {name} was closed: keep it open while calls run"
-                );
-                StoreError::new(Kind::Rejected, text)
-            }
-            other => {
-                let text = format!(
+                ),
+            ),
+            Error::Io(error) => (
+                Kind::Unreachable,
+                format!("no connection to {name} ({error}): {REACH}"),
+            ),
+            other => (
+                Kind::Unreachable,
+                format!(
                     "no connection to {name} ({other}): check the URL, and that a server of PostgreSQL has this address"
-                );
-                StoreError::new(Kind::Unreachable, text)
-            }
+                ),
+            ),
         };
-        Failure::before_send(error)
-    }
-
-    fn without_tls(&self, error: &dyn std::fmt::Display) -> StoreError {
-        let text = format!(
-            "no connection to {} with TLS ({error}): switch TLS on in the server and name its certificate authority in the URL \
-             (`?sslmode=verify-full&sslrootcert=FILE`), or write `?sslmode=disable` for a server on this machine",
-            self.name
-        );
-        StoreError::new(Kind::Certificate, text)
-    }
-
-    /// Returns the error of a request for which no connection came in time.
-    pub(crate) fn no_connection(&self) -> StoreError {
-        let text = format!(
-            "no connection to {} in time: {REACH}; or all connections of the pool were in use: set a larger number of them, one for each \
-             call at a time",
-            self.name
-        );
-        StoreError::new(Kind::Unreachable, text)
+        Failure::new(kind, text, false, Next::Keep)
     }
 
     fn of_connection(&self, code: &str) -> (Kind, String) {
@@ -155,32 +155,18 @@ impl Whom<'_> {
     /// Returns the failure of a statement that was sent.
     pub(crate) fn executing(&self, error: Error) -> Failure {
         let name = self.name;
-        match error {
-            Error::Database(error) => self.executed(&error.downcast::<PgDatabaseError>()),
+        let text = match error {
+            Error::Database(error) => return self.executed(&error.downcast::<PgDatabaseError>()),
             Error::Encode(error) => {
                 let text = format!("a value is too large for {name} ({error}): store less");
-                Failure::before_send(StoreError::new(Kind::TooLarge, text))
+                return Failure::new(Kind::TooLarge, text, false, Next::Keep);
             }
-            Error::Io(error) => Failure {
-                error: StoreError::new(
-                    Kind::Unreachable,
-                    format!("the connection to {name} broke ({error}): {REACH}"),
-                )
-                .with_source(error),
-                maybe_applied: true,
-                next: Next::Discard,
-            },
-            other => Failure {
-                error: StoreError::new(
-                    Kind::Unreachable,
-                    format!(
-                        "the reply of {name} cannot be read ({other}): check that a server of PostgreSQL has this address"
-                    ),
-                ),
-                maybe_applied: true,
-                next: Next::Discard,
-            },
-        }
+            Error::Io(error) => format!("the connection to {name} broke ({error}): {REACH}"),
+            other => format!(
+                "the reply of {name} cannot be read ({other}): check that a server of PostgreSQL has this address"
+            ),
+        };
+        Failure::new(Kind::Unreachable, text, true, Next::Discard)
     }
 
     /// Returns the failure of the completion in the transaction of a handler. Unless the handler had ended it, nothing of it is applied: it
@@ -237,22 +223,12 @@ impl Whom<'_> {
             "the transaction of the handler was rolled back, because another one was first ({}): call again",
             quoted(error)
         );
-        Some(Failure {
-            error: StoreError::new(Kind::Conflict, text),
-            maybe_applied: false,
-            next: Next::Discard,
-        })
+        Some(Failure::new(Kind::Conflict, text, false, Next::Discard))
     }
 
     fn of_transaction(&self, what: &str, maybe_applied: bool) -> Failure {
-        Failure {
-            error: StoreError::new(
-                Kind::Rejected,
-                format!("{what}; the record is in {}", self.name),
-            ),
-            maybe_applied,
-            next: Next::Discard,
-        }
+        let text = format!("{what}; the record is in {}", self.name);
+        Failure::new(Kind::Rejected, text, maybe_applied, Next::Discard)
     }
 
     /// Returns the failure that a reply of the server describes.
@@ -264,19 +240,9 @@ impl Whom<'_> {
             _ => self.of_statement(code, error.message()),
         };
         let remedy = remedy.unwrap_or_else(|| "see the log of the server".to_owned());
-        let next = next(is_rolled_back, code);
-        Failure {
-            error: StoreError::new(
-                kind,
-                format!(
-                    "a request to {} failed ({}): {remedy}",
-                    self.name,
-                    quoted(error)
-                ),
-            ),
-            maybe_applied: !is_rolled_back,
-            next,
-        }
+        let (name, quoted) = (self.name, quoted(error));
+        let text = format!("a request to {name} failed ({quoted}): {remedy}");
+        Failure::new(kind, text, !is_rolled_back, next(is_rolled_back, code))
     }
 
     /// Returns the kind of an error that ended the session, and what to do. It says nothing of the statement, so it passes.

@@ -78,6 +78,15 @@ enum Kind {
     Read { event: bool },
 }
 
+/// How a write is sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Insert,
+    Change,
+    /// A change in the transaction of a handler. It fails outside of that.
+    InOpen,
+}
+
 #[derive(Clone)]
 struct Text {
     text: Arc<str>,
@@ -111,35 +120,14 @@ impl Statements {
         }
     }
 
-    /// Returns the insert of what a put or an update sets, if there is no record. Its reply has a row with true, or one with false and the
-    /// record that is there. No row means that another transaction was faster.
+    /// Returns a write. An insert applies what a put or an update sets, if there is no record. Its reply has a row with true, or one with false
+    /// and the record that is there: it is only read, without a lock or an entry in the log of the server. No row means that another
+    /// transaction was faster.
     ///
-    /// A record that is there is only read: the statement takes no lock, and leaves nothing in the log of the server.
-    pub(crate) fn insert(&self, record: RecordWrite<'_>, wait: Duration) -> Statement {
-        self.write(record, true, false, wait)
-    }
-
-    /// Returns a write on a record for which its condition holds. Its reply has a row if it was applied: for a put true and the record that was
-    /// there. If it is `in_open` transaction of a handler, it fails outside of that.
-    ///
-    /// A put writes if the row is still the version that it read: its `xmin` names the transaction that made it, and no transaction of a store
-    /// makes two versions of a row. So what was replaced is known in every version of PostgreSQL.
-    pub(crate) fn change(
-        &self,
-        record: RecordWrite<'_>,
-        in_open: bool,
-        wait: Duration,
-    ) -> Statement {
-        self.write(record, false, in_open, wait)
-    }
-
-    fn write(
-        &self,
-        record: RecordWrite<'_>,
-        inserts: bool,
-        in_open: bool,
-        wait: Duration,
-    ) -> Statement {
+    /// Every other one is a change of a record for which its condition holds. Its reply has a row if it was applied: for a put true and the
+    /// record that was there. A put changes the row if that is still the version that it read: its `xmin` names the transaction that made it,
+    /// and no transaction of a store makes two versions of a row. So what was replaced is known in every version of PostgreSQL.
+    pub(crate) fn write(&self, record: RecordWrite<'_>, form: Form, wait: Duration) -> Statement {
         let mut parameters = Parameters::of(record.id);
         let nothing = Record::default();
         let (kind, set, removed): (_, _, &[_]) = match record.write {
@@ -152,10 +140,15 @@ impl Statements {
                 (Kind::Step, &nothing, &[])
             }
         };
-        let kind = if inserts { Kind::Insert } else { kind };
+        let is_insert = form == Form::Insert;
+        let kind = if is_insert { Kind::Insert } else { kind };
         let mut shape = Shape::of(kind, set, removed, &mut parameters);
-        shape.in_open = in_open;
-        if !inserts {
+        shape.in_open = form == Form::InOpen;
+        if kind == Kind::Swap {
+            // A put leaves nothing of the record.
+            shape.removed = !shape.set;
+        }
+        if !is_insert {
             condition::render(record.condition, &mut shape.condition, &mut parameters);
         }
         self.statement(shape, parameters, Some(wait))
@@ -275,19 +268,16 @@ impl Shape {
             let value = is_set.then(|| format!("${number}"));
             (attribute, value)
         });
-        let set = |is_put: bool| {
-            let changed = values.iter().filter_map(|(attribute, value)| {
-                let is_changed = is_put || value.is_some() || self.removed & bit(*attribute) != 0;
-                let value = value.as_deref().unwrap_or("NULL");
-                is_changed.then(|| format!("{} = {value}", attribute.default_name()))
-            });
-            let changed: Vec<_> = changed.collect();
-            // An update of nothing is applied too, if its condition holds.
-            match changed.is_empty() {
-                true => format!("{ID} = {ID}"),
-                false => changed.join(", "),
-            }
-        };
+        let changed = values.iter().filter_map(|(attribute, value)| {
+            let is_changed = value.is_some() || self.removed & bit(*attribute) != 0;
+            let value = value.as_deref().unwrap_or("NULL");
+            is_changed.then(|| format!("{} = {value}", attribute.default_name()))
+        });
+        let mut set = changed.collect::<Vec<_>>().join(", ");
+        // An update of nothing is applied too, if its condition holds.
+        if set.is_empty() {
+            set = format!("{ID} = {ID}");
+        }
         let read = columns::list(columns::is_read);
         let here = format!("{ID} = $1 AND (SELECT {own}) IS NOT NULL");
         match self.kind {
@@ -307,8 +297,7 @@ impl Shape {
             }
             Kind::Swap => format!(
                 "WITH r AS MATERIALIZED (SELECT {read}, xmin AS version FROM {table} WHERE {here} AND {condition}), \
-                 w AS (UPDATE {table} AS t SET {} FROM r WHERE t.{ID} = $1 AND t.xmin = r.version RETURNING 1) SELECT true, {read} FROM r, w",
-                set(true)
+                 w AS (UPDATE {table} AS t SET {set} FROM r WHERE t.{ID} = $1 AND t.xmin = r.version RETURNING 1) SELECT true, {read} FROM r, w"
             ),
             Kind::Update | Kind::Delete | Kind::Step => {
                 let steps = Attribute::Steps.default_name();
@@ -317,7 +306,7 @@ impl Shape {
                     Kind::Step => format!(
                         "UPDATE {table} SET {steps} = {steps} || ARRAY[$2, $3] WHERE {here} AND {steps} IS NOT NULL"
                     ),
-                    _ => format!("UPDATE {table} SET {} WHERE {here}", set(false)),
+                    _ => format!("UPDATE {table} SET {set} WHERE {here}"),
                 };
                 format!("{change} AND {condition} RETURNING 1")
             }

@@ -18,7 +18,7 @@ use crate::columns::{self, restored};
 use crate::connection::{Connections, InUse};
 use crate::failure::{Failure, Next, READ_ONLY};
 use crate::limits::LARGEST_RESPONSE;
-use crate::statement::Statements;
+use crate::statement::{Form, Statements};
 use crate::table::TableName;
 use crate::transaction::PostgresTransaction;
 
@@ -134,9 +134,8 @@ impl PostgresStore {
             && condition.holds(None)
             && matches!(write, Write::Put(_) | Write::Update(_));
         if inserts {
-            let inserted = used
-                .send(statements.insert(record, used.wait()), log)
-                .await?;
+            let insert = statements.write(record, Form::Insert, used.wait());
+            let inserted = used.send(insert, log).await?;
             let is_new = inserted.as_ref().map(|row| row.try_get(0)).transpose();
             if is_new.map_err(|_| self.unreadable())? == Some(true) {
                 return applied(None);
@@ -148,7 +147,12 @@ impl PostgresStore {
                 None => return Ok(None),
             }
         }
-        let change = statements.change(record, log.is_none(), used.wait());
+        let form = if log.is_some() {
+            Form::Change
+        } else {
+            Form::InOpen
+        };
+        let change = statements.write(record, form, used.wait());
         if let Some(row) = used.send(change, log).await? {
             return applied(Some(&row));
         }

@@ -1,18 +1,14 @@
 //! The transaction that a handler writes in. It commits together with the completion of the key.
 
 use std::ops::{Deref, DerefMut};
-use std::time::Duration;
 
 use idempotency_core::error::Error;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::operation::{Call, CallTransaction};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgTransactionManager;
-use sqlx::{AssertSqlSafe, PgConnection, Postgres, SqlSafeStr as _};
+use sqlx::{PgConnection, Postgres};
 use sqlx_core::transaction::TransactionManager as _;
-use tokio::time::Instant;
-
-use crate::statement;
 
 /// Begins the transaction of a call.
 pub trait Begin {
@@ -60,11 +56,7 @@ impl Begin for Call {
 }
 
 /// The connection of a transaction. If it is dropped, the transaction is rolled back.
-pub struct PostgresTransaction {
-    connection: Option<PoolConnection<Postgres>>,
-    /// When the connection was taken from its pool.
-    pub(crate) taken: Instant,
-}
+pub struct PostgresTransaction(Option<PoolConnection<Postgres>>);
 
 /// The connection is taken only by the store, which then has the whole transaction.
 const HELD: &str = "the handler holds the connection of its transaction";
@@ -75,13 +67,13 @@ const ROLLED_BACK: &str = "a savepoint could not begin, or was dropped while it 
 
 impl PostgresTransaction {
     /// Returns the transaction that was begun on this connection.
-    pub(crate) fn of(connection: Option<PoolConnection<Postgres>>, taken: Instant) -> Self {
-        Self { connection, taken }
+    pub(crate) fn of(connection: Option<PoolConnection<Postgres>>) -> Self {
+        Self(connection)
     }
 
     /// Returns the connection, whose transaction is still open.
     pub(crate) fn into_connection(mut self) -> Option<PoolConnection<Postgres>> {
-        self.connection.take()
+        self.0.take()
     }
 }
 
@@ -90,14 +82,14 @@ impl Deref for PostgresTransaction {
     type Target = PgConnection;
 
     fn deref(&self) -> &PgConnection {
-        self.connection.as_deref().expect(HELD)
+        self.0.as_deref().expect(HELD)
     }
 }
 
 #[allow(clippy::expect_used)]
 impl DerefMut for PostgresTransaction {
     fn deref_mut(&mut self) -> &mut PgConnection {
-        let connection = self.connection.as_deref_mut().expect(HELD);
+        let connection = self.0.as_deref_mut().expect(HELD);
         assert!(is_open(connection), "{ROLLED_BACK}");
         connection
     }
@@ -105,7 +97,7 @@ impl DerefMut for PostgresTransaction {
 
 impl Drop for PostgresTransaction {
     fn drop(&mut self) {
-        match self.connection.take() {
+        match self.0.take() {
             Some(mut connection) if depth(&connection) == 1 => roll_back(&mut connection),
             // What the handler sent is not known, so it is closed.
             Some(connection) => drop(connection.detach()),
@@ -114,31 +106,14 @@ impl Drop for PostgresTransaction {
     }
 }
 
-/// Begins a transaction. One that the handler begins in it is a savepoint.
-pub(crate) async fn begin(
-    connection: &mut PgConnection,
-    left: Option<Duration>,
-) -> Result<(), sqlx::Error> {
-    let begin = AssertSqlSafe(statement::begin(left)).into_sql_str();
-    PgTransactionManager::begin(connection, Some(begin)).await
-}
-
 /// Returns true unless `sqlx` has ended the transaction.
-fn is_open(connection: &PgConnection) -> bool {
+pub(crate) fn is_open(connection: &PgConnection) -> bool {
     depth(connection) > 0
 }
 
 /// Returns how many transactions are open: one, and its savepoints.
 fn depth(connection: &PgConnection) -> usize {
     PgTransactionManager::get_transaction_depth(connection)
-}
-
-/// Commits the transaction, with the savepoints that are left of it.
-pub(crate) async fn commit(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-    while is_open(connection) {
-        PgTransactionManager::commit(connection).await?;
-    }
-    Ok(())
 }
 
 /// Rolls the transaction back before the next statement of the connection, or when it returns to its pool.

@@ -24,7 +24,7 @@ fn changed(write: &Write, condition: &Condition) -> (String, usize) {
         write,
         condition,
     };
-    count(statements().change(record, false, WAIT))
+    count(statements().write(record, Form::Change, WAIT))
 }
 
 fn claim() -> Record {
@@ -41,7 +41,7 @@ fn inserted(record: &Record) -> (String, usize) {
         write: &Write::Put(record.clone()),
         condition: &Condition::NoRecord,
     };
-    count(statements().insert(record, WAIT))
+    count(statements().write(record, Form::Insert, WAIT))
 }
 
 /// Returns what the statement evaluates first, if its own parameters begin with this one.
@@ -190,26 +190,26 @@ fn no_value_of_a_call_is_in_the_text() {
 #[test]
 fn a_text_is_kept_for_its_shape_and_its_mark_says_which_one_it_is() {
     let statements = statements();
-    let text = |condition: &Condition, in_open| {
+    let text = |condition: &Condition, form| {
         let record = RecordWrite {
             id: &RecordId::new("pay#1"),
             write: &Write::Update(Change::default()),
             condition,
         };
-        statements.change(record, in_open, WAIT).text
+        statements.write(record, form, WAIT).text
     };
     let below = |at| {
         let at = Operand::Seconds(EpochSeconds::new(at));
         Condition::Below(Attribute::Expiration, at)
     };
     let mark = |text: &str| text.split("WHEN $3 = ").nth(1).unwrap()[..12].to_owned();
-    let first = text(&below(1), false);
-    assert!(Arc::ptr_eq(&first, &text(&below(2), false)));
+    let first = text(&below(1), Form::Change);
+    assert!(Arc::ptr_eq(&first, &text(&below(2), Form::Change)));
     let others = [
-        text(&below(1), true),
+        text(&below(1), Form::InOpen),
         text(
             &Condition::Differs(Attribute::Owner, Operand::Text(String::new())),
-            false,
+            Form::Change,
         ),
     ];
     for other in others {
@@ -217,7 +217,7 @@ fn a_text_is_kept_for_its_shape_and_its_mark_says_which_one_it_is() {
     }
     for at in 0..2 * MOST_TEXTS {
         let all = Condition::All(vec![Condition::NoRecord; at]);
-        text(&all, false);
+        text(&all, Form::Change);
     }
     assert_eq!(statements.texts.read().unwrap().len(), MOST_TEXTS);
 }

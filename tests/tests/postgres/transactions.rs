@@ -32,28 +32,6 @@ async fn the_writes_commit_with_the_response_and_a_duplicate_gets_it() {
 }
 
 #[tokio::test]
-async fn a_search_path_that_a_handler_leaves_does_not_lead_to_another_table() {
-    let bank = Bank::new(1).await;
-    let tenant =
-        "CREATE SCHEMA tenant; CREATE TABLE tenant.idempotency (LIKE idempotency INCLUDING ALL)";
-    execute(&bank.url, tenant).await;
-    assert_eq!(bank.call(1, pay).await.unwrap(), 7);
-    let moved = bank.call(2, |call| async move {
-        let mut tx = call.begin().await?;
-        let path = sqlx::raw_sql("SET search_path TO tenant, public");
-        path.execute(&mut *tx).await?;
-        let left = add(&mut tx, "alice", -1).await?;
-        tx.commit_with_response();
-        Ok(left)
-    });
-    assert_eq!(moved.await.unwrap(), 6);
-    for (key, response) in [(1, 7), (2, 6)] {
-        assert_eq!(bank.call(key, pay).await.unwrap(), response);
-    }
-    assert_eq!(bank.balances().await, (6, 13));
-}
-
-#[tokio::test]
 async fn a_handler_that_fails_rolls_back_and_frees_its_key_over_the_same_connection() {
     let bank = Bank::new(1).await;
     let declined = bank.call(1, |call| async move {
