@@ -138,12 +138,20 @@ fn sql(text: &[u8]) -> String {
 
 /// Returns what a report calls a statement. `records` is the table of the framework.
 pub(super) fn label(statement: &str, records: &str) -> String {
-    let quoted = format!("\"{records}\"");
-    for verb in ["INSERT INTO", "UPDATE", "DELETE FROM", "FROM"] {
-        if statement.contains(&format!("{verb} {quoted}")) {
+    // With its schema, which the store has asked for.
+    let is_table = |name: &str| {
+        let name = name.rsplit('.').next().unwrap_or_default();
+        name.trim_matches('"') == records
+    };
+    for verb in ["INSERT INTO ", "UPDATE ", "DELETE FROM "] {
+        let after = statement.split(verb).nth(1).unwrap_or_default();
+        if after.split([' ', '(']).next().is_some_and(is_table) {
             let verb = verb.split(' ').next().unwrap_or_default();
-            return format!("{} {records}", verb.replace("FROM", "SELECT"));
+            return format!("{verb} {records}");
         }
+    }
+    if statement.split([' ', '\'']).any(is_table) {
+        return format!("SELECT {records}");
     }
     if statement.starts_with("BEGIN") {
         return "BEGIN".to_owned();
@@ -229,15 +237,19 @@ mod tests {
     fn a_statement_of_the_framework_has_a_short_label_and_every_other_its_text() {
         for (statement, expected) in [
             (
-                "WITH r AS (SELECT 1 FROM \"idempotency\"), i AS (INSERT INTO \"idempotency\" (id)",
+                "WITH i AS (INSERT INTO shop.idempotency (id) SELECT $1) SELECT 1 FROM shop.idempotency",
                 "INSERT idempotency",
             ),
             (
-                "WITH w AS (UPDATE \"idempotency\" AS t SET status = $1",
+                "UPDATE \"Shop\".idempotency SET status = $1",
                 "UPDATE idempotency",
             ),
             (
-                "SELECT data FROM \"idempotency\" WHERE id = $1",
+                "SELECT 1 FROM a LEFT JOIN shop.idempotency AS r ON true",
+                "SELECT idempotency",
+            ),
+            (
+                "SELECT 1 FROM pg_class c WHERE c.oid = '\"idempotency\"'::regclass",
                 "SELECT idempotency",
             ),
             ("BEGIN; SET LOCAL idempotency.transaction = 'open'", "BEGIN"),
