@@ -1,4 +1,4 @@
-//! The store of the idempotency framework on PostgreSQL: one statement, which evaluates the condition of a write and performs it.
+//! The store of the idempotency framework on PostgreSQL: statements that insert, or change a row for which a condition holds.
 //!
 //! Functions use [`idempotency-lambda`](https://docs.rs/idempotency-lambda) with its feature `postgres`, servers `idempotency-http`.
 //!

@@ -1,4 +1,4 @@
-//! The store: one statement for each request.
+//! The store: one statement for each request, or two.
 
 use std::fmt;
 use std::sync::OnceLock;
