@@ -22,6 +22,8 @@ const CALM: Duration = Duration::from_secs(20);
 
 /// Everything that happened in a run.
 pub struct Played {
+    /// True if the function is an HTTP server.
+    pub(super) server: bool,
     /// When the first delivery was made, in microseconds since the epoch.
     pub(super) began_us: u64,
     /// How long deliveries were made, without the sweep.
@@ -118,6 +120,7 @@ pub async fn run(side: &Side, plan: &Plan) -> Result<Played, BoxError> {
     let stuck = sweep(&invoker, &deliveries).await?;
     let swept = std::mem::take(&mut *lock(&invoker.deliveries));
     Ok(Played {
+        server: plan.server,
         began_us,
         time,
         stuck,
