@@ -121,8 +121,8 @@ impl Statements {
     }
 
     /// Returns a write. An insert applies what a put or an update sets, if there is no record. Its reply has a row with true, or one with false
-    /// and the record that is there: it is only read, without a lock or an entry in the log of the server. No row means that another
-    /// transaction was faster.
+    /// and the record that is there: that is read first, without a lock, an entry in the log of the server, or a wait for a transaction that
+    /// changes it. No row means that another transaction was faster.
     ///
     /// Every other one is a change of a record for which its condition holds. Its reply has a row if it was applied: for a put true and the
     /// record that was there. A put changes the row if that is still the version that it read: its `xmin` names the transaction that made it,
@@ -291,8 +291,10 @@ impl Shape {
                     }
                 }
                 format!(
-                    "WITH i AS (INSERT INTO {table} ({names}) SELECT {inserted} WHERE {own} IS NOT NULL ON CONFLICT ({ID}) DO NOTHING \
-                     RETURNING 1) SELECT true, {nulls} FROM i UNION ALL SELECT false, {read} FROM {table} WHERE {ID} = $1 AND NOT EXISTS (SELECT FROM i)"
+                    "WITH a AS MATERIALIZED (SELECT {own} AS own), \
+                     r AS MATERIALIZED (SELECT {read} FROM {table} WHERE {ID} = $1 AND (SELECT own FROM a) IS NOT NULL), \
+                     i AS (INSERT INTO {table} ({names}) SELECT {inserted} FROM a WHERE own IS NOT NULL AND NOT EXISTS (SELECT FROM r) \
+                     ON CONFLICT ({ID}) DO NOTHING RETURNING 1) SELECT true, {nulls} FROM i UNION ALL SELECT false, r.* FROM r"
                 )
             }
             Kind::Swap => format!(

@@ -103,9 +103,11 @@ fn a_claim_is_this_statement() {
     let own = own(&text, 4, "set_config('lock_timeout', $5, true)");
     let nulls = ["NULL"; 12].join(", ");
     let expected = format!(
-        "WITH i AS (INSERT INTO \"shop\".\"idempotency\" (id, expiration, status) SELECT $1, $2, $3 WHERE {own} IS NOT NULL \
-         ON CONFLICT (id) DO NOTHING RETURNING 1) SELECT true, {nulls} FROM i UNION ALL \
-         SELECT false, {COLUMNS} FROM \"shop\".\"idempotency\" WHERE id = $1 AND NOT EXISTS (SELECT FROM i)"
+        "WITH a AS MATERIALIZED (SELECT {own} AS own), \
+         r AS MATERIALIZED (SELECT {COLUMNS} FROM \"shop\".\"idempotency\" WHERE id = $1 AND (SELECT own FROM a) IS NOT NULL), \
+         i AS (INSERT INTO \"shop\".\"idempotency\" (id, expiration, status) SELECT $1, $2, $3 FROM a WHERE own IS NOT NULL \
+         AND NOT EXISTS (SELECT FROM r) ON CONFLICT (id) DO NOTHING RETURNING 1) \
+         SELECT true, {nulls} FROM i UNION ALL SELECT false, r.* FROM r"
     );
     assert_eq!((text, parameters), (expected, 5));
 }

@@ -149,6 +149,28 @@ async fn a_duplicate_writes_nothing_to_the_log_of_the_server() {
 }
 
 #[tokio::test]
+async fn a_duplicate_waits_for_no_transaction_that_changes_its_record() {
+    let url = database_url(&database().await);
+    let store = store(&url, 1);
+    claim(&store, 1, &SendLog::new()).await;
+    let mut other = PgConnection::connect(&url).await.unwrap();
+    for change in [
+        "UPDATE idempotency SET failure = 'no'",
+        "DELETE FROM idempotency",
+    ] {
+        let mut changing = other.begin().await.unwrap();
+        sqlx::query(change).execute(&mut *changing).await.unwrap();
+        // A wait ends with another reply.
+        let duplicate = claim(&store, 2, &SendLog::new()).await;
+        assert!(
+            matches!(&duplicate, StoreReply::ConditionFailed { existing: Some(found), .. } if found.failure == Field::Absent),
+            "{change}: {duplicate:?}"
+        );
+        changing.rollback().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_row_that_another_transaction_holds_is_a_conflict_in_time() {
     let url = database_url(&database().await);
     let store = store(&url, 1);
@@ -221,7 +243,7 @@ async fn a_request_can_have_more_time_than_the_server_waits_for_a_lock() {
 }
 
 #[tokio::test]
-async fn a_statement_that_is_mixed_up_inserts_nothing() {
+async fn a_claim_that_is_mixed_up_reads_and_inserts_nothing() {
     let url = database_url(&database().await);
     let store = store(&url, 1);
     claim(&store, 1, &within(5_000)).await;
@@ -236,15 +258,18 @@ async fn a_statement_that_is_mixed_up_inserts_nothing() {
     let nulls = "NULL, ".repeat(usize::try_from(parameters).unwrap() - 3);
     for plan in ["force_custom_plan", "force_generic_plan"] {
         let set = format!("SET plan_cache_mode = {plan}");
-        let execute = format!("EXECUTE {name}('pay#2', {nulls}7, NULL)");
         let set = sqlx::raw_sql(AssertSqlSafe(set));
         set.execute(&mut *connection).await.unwrap();
-        let executed = sqlx::raw_sql(AssertSqlSafe(execute));
-        let error = executed.execute(&mut *connection).await.unwrap_err();
-        assert!(
-            error.to_string().contains("another statement than 7"),
-            "{plan}: {error}"
-        );
+        // With a record and without one.
+        for id in ["pay#1", "pay#2"] {
+            let execute = format!("EXECUTE {name}('{id}', {nulls}7, NULL)");
+            let executed = sqlx::raw_sql(AssertSqlSafe(execute));
+            let error = executed.execute(&mut *connection).await.unwrap_err();
+            assert!(
+                error.to_string().contains("another statement than 7"),
+                "{plan} {id}: {error}"
+            );
+        }
     }
 }
 
