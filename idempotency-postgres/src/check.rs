@@ -7,9 +7,9 @@ use sqlx::postgres::PgRow;
 
 use crate::columns::{ID, type_of};
 use crate::failure::{OTHER_VERSION, READ_ONLY};
-use crate::table::TableName;
+use crate::table::{OWN_PATH, TableName};
 
-/// Returns the statement of the check. It has no parameter, so that it is one round trip behind every pooler.
+/// Returns the text of the check. It has no parameter, so that it is one round trip behind every pooler.
 pub(crate) fn statement(table: &TableName) -> String {
     let attributes = Attribute::ALL.map(|it| (it.default_name(), type_of(it)));
     let columns = [(ID, "text")].into_iter().chain(attributes);
@@ -17,12 +17,13 @@ pub(crate) fn statement(table: &TableName) -> String {
         .map(|(name, kind)| format!("('{name}', '{kind}')"))
         .collect();
     let quoted = |text: String| text.replace('\'', "''");
-    include_str!("check.sql")
+    let check = include_str!("check.sql")
         .replace("{COLUMNS}", &columns.join(", "))
         .replace("{READ_ONLY}", READ_ONLY)
         .replace("{OTHER_VERSION}", OTHER_VERSION)
         .replace("{TABLE}", &quoted(table.to_string()))
-        .replace("{NAME}", &quoted(table.plain()))
+        .replace("{NAME}", &quoted(table.plain()));
+    format!("{OWN_PATH}; {check}")
 }
 
 /// What was found of one thing.

@@ -1,8 +1,9 @@
 -- One row for each thing that is looked at. `flaw` is the kind of the error at the start, `Note` if it works and could be improved, and NULL if
 -- nothing is wrong. Without a table the rows end with it. What stands in braces is put in by `check.rs`.
-SELECT name, CASE WHEN is_wrong THEN flaw END AS flaw, CASE WHEN is_wrong THEN wrong ELSE good END AS detail
+SELECT quote_ident(s.nspname) || '.' || quote_ident(c.relname) AS qualified, name, CASE WHEN is_wrong THEN flaw END AS flaw, CASE WHEN is_wrong THEN wrong ELSE good END AS detail
 FROM (SELECT to_regclass('{TABLE}')) AS n (oid)
 LEFT JOIN pg_class c ON c.oid = n.oid
+LEFT JOIN pg_namespace s ON s.oid = c.relnamespace
 CROSS JOIN LATERAL (
     SELECT quote_ident(current_user) AS role,
         (SELECT string_agg(format('`%s` of the type %s', w.name, w.type), ', ') FROM (VALUES {COLUMNS}) w (name, type)

@@ -48,7 +48,8 @@ impl PostgresStore {
     #[doc(hidden)]
     pub fn migration(variables: &Variables) -> Result<String, ConfigurationError> {
         let table = variables.value(TABLE).unwrap_or(TableName::DEFAULT);
-        Ok(TableName::new(TABLE, table)?.migration())
+        let table = TableName::new(TABLE, table)?;
+        Ok(TableName::migration(&table.to_string()))
     }
 }
 

@@ -1,13 +1,16 @@
 //! What an operator does with the table: creates it, looks at it, and deletes expired rows.
 
 use idempotency_core::record::{Attribute, Status};
-use idempotency_core::store::{SendLog, StoreError};
+use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
 use idempotency_core::time::EpochSeconds;
 use sqlx::postgres::PgRow;
 
 use crate::check::TableFinding;
 use crate::columns::ID;
+use crate::connection::InUse;
+use crate::failure::Failure;
 use crate::store::PostgresStore;
+use crate::table::{OWN_PATH, TableName};
 
 /// How long a completed record is kept after its end, in seconds: for a caller whose clock is late.
 const KEPT_AFTER_EXPIRATION: i64 = 60 * 60;
@@ -43,15 +46,31 @@ impl PostgresStore {
     /// If the statement failed. Nothing is deleted then, unless the connection broke.
     pub async fn delete_expired(&self, now: EpochSeconds, rows: u32) -> Result<u64, StoreError> {
         let now = format!("least({}, extract(epoch FROM now())::bigint)", now.get());
-        let deletion = deletion(&self.table.to_string(), &now, rows);
-        let deleted = self.execute(format!("{deletion} RETURNING 1")).await?;
+        let delete = async |used: &mut InUse<'_>| {
+            let statements = self.statements(used).await?;
+            let deletion = deletion(&statements.table, &now, rows);
+            used.text(format!("{deletion} RETURNING 1")).await
+        };
+        let deleted = self.over_one(delete).await?;
         Ok(deleted.len() as u64)
     }
 
     /// Creates the table and its index, or nothing.
     #[doc(hidden)]
     pub async fn create_table(&self) -> Result<(), StoreError> {
-        self.execute(self.table.migration()).await.map(|_| ())
+        let create = async |used: &mut InUse<'_>| {
+            // One of another schema in the search path is not created again before it.
+            let name = match self.statements(used).await {
+                Ok(statements) => statements.table.clone(),
+                Err(failure) if failure.error.kind() == StoreErrorKind::TableMissing => {
+                    self.table.to_string()
+                }
+                Err(failure) => return Err(failure),
+            };
+            let migration = TableName::migration(&name);
+            used.text(format!("{OWN_PATH}; {migration}")).await
+        };
+        self.over_one(create).await.map(|_| ())
     }
 
     /// Looks at the server, the role and the table.
@@ -60,18 +79,19 @@ impl PostgresStore {
         self.look().await.map_err(|failure| failure.error)
     }
 
-    async fn execute(&self, text: String) -> Result<Vec<PgRow>, StoreError> {
-        let connection = self.connections.acquire(&SendLog::default()).await;
-        let mut connection = connection.map_err(|failure| failure.error)?;
-        let rows = connection.text(text).await;
-        rows.map_err(|failure| failure.error)
+    async fn over_one(
+        &self,
+        execute: impl AsyncFnOnce(&mut InUse<'_>) -> Result<Vec<PgRow>, Failure>,
+    ) -> Result<Vec<PgRow>, StoreError> {
+        let log = SendLog::default();
+        let done = async { execute(&mut self.connections.acquire(&log).await?).await };
+        done.await.map_err(|failure| failure.error)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::TableName;
 
     #[test]
     fn the_guide_has_the_statement_that_the_command_sends() {

@@ -52,7 +52,8 @@ const MOST_TEXTS: usize = 64;
 
 /// The statements on a table. The text of one depends on its [`Shape`] alone, so it is kept with that.
 pub(crate) struct Statements {
-    table: String,
+    /// With its schema, as SQL writes it.
+    pub(crate) table: String,
     texts: RwLock<HashMap<Shape, Text>>,
 }
 

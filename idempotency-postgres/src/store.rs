@@ -69,9 +69,8 @@ impl PostgresStore {
         self.connections.pool()
     }
 
-    /// Returns the statements. The first request asks for the schema of the table, which a `search_path` that a handler or another part of the
-    /// program leaves cannot change any more.
-    async fn statements(&self, used: &mut InUse<'_>) -> Result<&Statements, Failure> {
+    /// Returns the statements. Without a check at the start the first request asks for the schema of the table.
+    pub(crate) async fn statements(&self, used: &mut InUse<'_>) -> Result<&Statements, Failure> {
         if let Some(statements) = self.statements.get() {
             return Ok(statements);
         }
@@ -305,6 +304,9 @@ impl PostgresStore {
                 }
             };
         let rows = used.text(check::statement(&self.table)).await?;
+        if let Some(name) = rows.first().and_then(|row| row.try_get("qualified").ok()) {
+            self.statements.get_or_init(|| Statements::new(name));
+        }
         let findings: Result<Vec<_>, _> = rows.iter().map(TableFinding::read).collect();
         let findings = findings.ok().filter(|findings| !findings.is_empty());
         findings.ok_or_else(|| self.unreadable())

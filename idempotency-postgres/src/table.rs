@@ -7,10 +7,13 @@ use idempotency_core::config::ConfigurationError;
 /// The migration that creates the table `idempotency`: the file `migrations/0001_idempotency.sql`, to be put beside your own.
 pub const MIGRATION: &str = include_str!("../migrations/0001_idempotency.sql");
 
+/// Precedes a text that looks for the table: it uses the `search_path` of the role, not with the one that a program has set on this connection.
+pub(crate) const OWN_PATH: &str = "SET LOCAL search_path TO DEFAULT";
+
 /// The longest name of PostgreSQL, in bytes. It cuts off the rest of a longer one.
 const LONGEST_NAME: usize = 63;
 
-/// The name of the table, with or without its schema. `Display` writes it as SQL does.
+/// The name of the table, with or without its schema. `Display` writes it as SQL does: in quotes, because it can be a word of SQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableName {
     parts: Vec<String>,
@@ -48,18 +51,15 @@ impl TableName {
     pub(crate) fn lookup(&self) -> String {
         let name = self.to_string().replace('\'', "''");
         format!(
-            "SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+            "{OWN_PATH}; SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
              WHERE c.oid = '{name}'::regclass"
         )
     }
 
-    /// Returns the migration of the table of this name.
-    pub(crate) fn migration(&self) -> String {
+    /// Returns the migration of the table of this name, as SQL writes it.
+    pub(crate) fn migration(name: &str) -> String {
         let default = format!(" {} ", Self::DEFAULT);
-        match self.plain() == Self::DEFAULT {
-            true => MIGRATION.to_owned(),
-            false => MIGRATION.replace(&default, &format!(" {self} ")),
-        }
+        MIGRATION.replace(&default, &format!(" {name} "))
     }
 }
 
@@ -67,7 +67,8 @@ impl fmt::Display for TableName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, part) in self.parts.iter().enumerate() {
             let point = if position > 0 { "." } else { "" };
-            write!(f, "{point}\"{part}\"")?;
+            let quote = if part == Self::DEFAULT { "" } else { "\"" };
+            write!(f, "{point}{quote}{part}{quote}")?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::operation::Call;
 use idempotency_lambda::BoxError;
-use idempotency_postgres::sqlx::{self, query};
+use idempotency_postgres::sqlx::{self, query, query_scalar};
 use idempotency_postgres::{Begin as _, MIGRATION};
 use idempotency_tests::postgres::{
     Server, database, database_url, empty_database, execute, store, told, url,
@@ -199,6 +199,11 @@ async fn a_search_path_that_stays_does_not_lead_to_another_table_of_records() {
     let tenant =
         "CREATE SCHEMA tenant; CREATE TABLE tenant.idempotency (LIKE idempotency INCLUDING ALL)";
     execute(&bank.url, tenant).await;
+    // Before the first request of the process too.
+    let mut first = bank.store.pool().acquire().await.unwrap();
+    let set = sqlx::raw_sql("SET search_path = tenant, public");
+    set.execute(&mut *first).await.unwrap();
+    drop(first);
     for _ in 0..2 {
         let sets = bank.call(1, |call| async move {
             let mut tx = call.begin().await?;
@@ -210,6 +215,9 @@ async fn a_search_path_that_stays_does_not_lead_to_another_table_of_records() {
         });
         assert_eq!(sets.await.unwrap(), 7);
     }
+    let records = "SELECT (SELECT count(*) FROM public.idempotency) - (SELECT count(*) FROM tenant.idempotency)";
+    let records = query_scalar::<_, i64>(records).fetch_one(bank.store.pool());
+    assert_eq!(records.await.unwrap(), 1);
 }
 
 #[tokio::test]

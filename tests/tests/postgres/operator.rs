@@ -48,6 +48,43 @@ async fn a_table_is_created_once_also_under_another_name_and_nothing_is_wrong_wi
 }
 
 #[tokio::test]
+async fn a_search_path_of_the_program_leads_an_operator_to_no_other_table() {
+    let database = database().await;
+    let url = database_url(&database);
+    let tenant =
+        "CREATE SCHEMA tenant; CREATE TABLE tenant.idempotency (LIKE idempotency INCLUDING ALL)";
+    let expired =
+        "INSERT INTO idempotency (id, status, expiration) VALUES ('pay#1', 'COMPLETED', 1)";
+    execute(
+        &url,
+        &format!("{tenant}; {expired}; ALTER TABLE tenant.idempotency DROP undo"),
+    )
+    .await;
+    let store = store(&url, 1);
+    let set = "SET search_path = tenant";
+    sqlx::query(set).execute(store.pool()).await.unwrap();
+    assert_eq!(wrong(&store).await, []);
+    let now = EpochSeconds::new(2 * HOUR);
+    assert_eq!(store.delete_expired(now, 10).await.unwrap(), 1);
+    execute(&url, "DROP TABLE idempotency").await;
+    // Behind the path of the program there is one.
+    let other = PostgresStore::builder()
+        .pool(store.pool().clone())
+        .build()
+        .unwrap();
+    assert_eq!(wrong(&other).await.len(), 1);
+    other.create_table().await.unwrap();
+    assert_eq!(wrong(&other).await, []);
+    // One that the role's own path leads to is not created again before it.
+    let before =
+        format!("CREATE SCHEMA before; ALTER DATABASE {database} SET search_path = before, public");
+    execute(&url, &before).await;
+    let named = PostgresStore::builder().url(&url).build().unwrap();
+    let again = named.create_table().await.unwrap_err().to_string();
+    assert!(again.contains("already exists"), "{again}");
+}
+
+#[tokio::test]
 async fn a_role_that_may_not_create_the_table_learns_what_it_lacks() {
     let database = empty_database(server()).await;
     let role = format!("reader_{database}");

@@ -105,8 +105,8 @@ async fn each_request_is_one_round_trip() {
         .transaction_pooler()
         .build()
         .unwrap();
-    // The first request asks for the schema of the table too.
-    found(&pooled).await;
+    // The check at the start finds the schema of the table too.
+    pooled.warm_up().await.unwrap();
     proxy.requests();
     claim(&pooled, 2, &SendLog::new()).await;
     assert_eq!(proxy.requests().len(), 4);
