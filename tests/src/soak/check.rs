@@ -1,6 +1,7 @@
 //! The history of each key: what callers, handlers and the database saw.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use idempotency_core::time::EpochMillis;
 use idempotency_testkit::history::{
@@ -20,8 +21,6 @@ pub fn check(played: &Played, claims: bool) -> Vec<(String, Broken)> {
     let promises = Promises::all()
         .without(Promise::SecondRunUnderHold, true)
         .without(Promise::StepTwiceUnderHold, true)
-        // A server freezes for longer than its lease, also between its last look at the clock and the start of its handler.
-        .without(Promise::RunOnExpiredLease, played.server)
         .without(Promise::RunWithoutClaim, !claims);
     broken(played, promises)
 }
@@ -56,6 +55,7 @@ fn broken(played: &Played, promises: Promises) -> Vec<(String, Broken)> {
         let id = said.unwrap_or_else(|| id(name));
         key.writes = writes.remove(id.as_str()).unwrap_or_default();
         key.is_stuck = played.stuck.contains(name);
+        key.frozen = &played.frozen;
         let broken = history::check(&key.events(), promises).into_iter();
         broken.map(|broken| (name.clone(), broken))
     });
@@ -72,6 +72,8 @@ struct Key<'a> {
     /// The runs whose transfers were applied.
     transfers: Vec<&'a str>,
     is_stuck: bool,
+    /// When a process was frozen.
+    frozen: &'a [RangeInclusive<u64>],
 }
 
 impl Key<'_> {
@@ -147,6 +149,9 @@ impl Key<'_> {
 
     /// Returns the end of the lease of each run's claim: one of its own that was applied after the delivery and before the run
     /// started, and had not expired then. If that is not possible for each run, an expired one counts too.
+    ///
+    /// A server is frozen for longer than its lease, also between its last look at the clock and the start of its handler. So a lease lasts
+    /// until the run if a process was frozen since the claim.
     fn leases(&self) -> Vec<Option<u64>> {
         let mut owners: BTreeMap<&str, Vec<&Claim>> = BTreeMap::new();
         for (owner, claim) in self.writes.iter().filter_map(|it| it.claim.as_ref()) {
@@ -160,8 +165,18 @@ impl Key<'_> {
             let between = delivery.began_us / 1_000 * 1_000..=run.at_us;
             let claims = owners[owner].iter();
             let claims = claims.filter(|claim| between.contains(&claim.at_us));
-            let end = claims.map(|claim| claim.lease_end_us).max()?;
-            (expired || end > run.at_us).then_some(end)
+            let claim = claims.max_by_key(|claim| claim.lease_end_us)?;
+            let end = claim.lease_end_us;
+            if end > run.at_us || !expired {
+                return (end > run.at_us).then_some(end);
+            }
+            let was_frozen =
+                |it: &RangeInclusive<u64>| *it.start() <= run.at_us && *it.end() >= claim.at_us;
+            Some(if self.frozen.iter().any(was_frozen) {
+                run.at_us
+            } else {
+                end
+            })
         };
         let matching = |expired| {
             let fits = |run, owner: &usize| fitting(run, *owner, expired).is_some();

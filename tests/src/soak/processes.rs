@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::RangeInclusive;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use idempotency_lambda::BoxError;
 use idempotency_testkit::lambda::{FunctionProcess, FunctionSpec, LocalLambda};
@@ -13,7 +14,7 @@ use tokio::sync::Notify;
 use super::client::DeliveryResult;
 use super::database::Database;
 use super::faults::{Chance, Faults};
-use super::function::{Event, FOLDER, ROLE, SERVER, SLOWNESS};
+use super::function::{Event, FOLDER, ROLE, SERVER, SLOWNESS, micros};
 use super::server::ServerProcess;
 use super::{Plan, lock};
 use crate::valkey::Frozen;
@@ -60,6 +61,8 @@ pub(super) struct Processes {
     idle: Mutex<VecDeque<Process>>,
     returned: Notify,
     living: Mutex<Vec<Environment>>,
+    /// When a process was frozen, in microseconds since the epoch.
+    frozen: Mutex<Vec<RangeInclusive<u64>>>,
 }
 
 /// What starts a process.
@@ -173,6 +176,7 @@ impl Processes {
             events: plan.events,
             returned: Notify::new(),
             living: Mutex::default(),
+            frozen: Mutex::default(),
         });
         for _ in 0..plan.processes {
             for starter in 0..SLOWNESSES.len() {
@@ -267,11 +271,18 @@ impl Processes {
             let environment = self.chosen(every, &mut chance).await;
             if let Some(process_id) = environment.and_then(|chosen| chosen.process_id()) {
                 troubles.note("process frozen");
-                let frozen = Frozen::new(process_id);
-                tokio::time::sleep(chance.spread(50, longest_ms)).await;
+                let pause = chance.spread(50, longest_ms);
+                let (begin, frozen) = (SystemTime::now(), Frozen::new(process_id));
+                lock(&self.frozen).push(micros(begin)..=micros(begin + pause));
+                tokio::time::sleep(pause).await;
                 drop(frozen);
             }
         }
+    }
+
+    /// Returns when processes were frozen.
+    pub(super) fn frozen(&self) -> Vec<RangeInclusive<u64>> {
+        lock(&self.frozen).clone()
     }
 
     /// Waits about this long. Returns a random process, if it is alive.

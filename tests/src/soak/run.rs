@@ -1,6 +1,7 @@
 //! One run of one side: the deliveries, then a sweep without faults.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
@@ -22,8 +23,6 @@ const CALM: Duration = Duration::from_secs(20);
 
 /// Everything that happened in a run.
 pub struct Played {
-    /// True if the function is an HTTP server.
-    pub(super) server: bool,
     /// When the first delivery was made, in microseconds since the epoch.
     pub(super) began_us: u64,
     /// How long deliveries were made, without the sweep.
@@ -44,6 +43,8 @@ pub struct Played {
     pub(super) struck: Vec<InjectedFault>,
     /// What happened to processes and to the store besides these faults of requests.
     pub(super) troubles: Vec<InjectedFault>,
+    /// When a process was frozen, in microseconds since the epoch.
+    pub(super) frozen: Vec<RangeInclusive<u64>>,
 }
 
 impl Played {
@@ -120,7 +121,6 @@ pub async fn run(side: &Side, plan: &Plan) -> Result<Played, BoxError> {
     let stuck = sweep(&invoker, &deliveries).await?;
     let swept = std::mem::take(&mut *lock(&invoker.deliveries));
     Ok(Played {
-        server: plan.server,
         began_us,
         time,
         stuck,
@@ -133,6 +133,7 @@ pub async fn run(side: &Side, plan: &Plan) -> Result<Played, BoxError> {
         transfers: database.transfers().await?,
         struck: faults.all(),
         troubles: troubles.all(),
+        frozen: processes.frozen(),
     })
 }
 
