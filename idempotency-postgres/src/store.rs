@@ -163,9 +163,9 @@ impl PostgresStore {
             log.refused();
             log.reading();
         }
-        let found = self.found(id, used, false).await;
+        let found = self.found(id, used, Consistency::Strong, false).await;
         note_unapplied(log);
-        let (_, found) = found.map_err(Failure::unapplied)?;
+        let found = found.map_err(Failure::unapplied)?;
         match (write, found) {
             (_, found) if !condition.holds(found.as_ref()) => refused(found),
             // There is nothing to delete.
@@ -179,19 +179,23 @@ impl PostgresStore {
         }
     }
 
-    /// Returns whether the server is a standby, and the record.
+    /// Returns the record. A consistent read of a standby fails, also if the write before it went to the primary.
     async fn found(
         &self,
         id: &RecordId,
         used: &mut InUse<'_>,
+        consistency: Consistency,
         event: bool,
-    ) -> Result<(bool, Option<Record>), Failure> {
+    ) -> Result<Option<Record>, Failure> {
         let statements = self.statements(used).await?;
         let row = used.send(statements.read(id, event), None).await?;
         let row = row.ok_or_else(|| self.unreadable())?;
         let get = |at| row.try_get::<bool, _>(at).map_err(|_| self.unreadable());
-        let record = get(columns::LAST)?.then(|| columns::record(&row));
-        Ok((get(0)?, record))
+        if consistency == Consistency::Strong && get(0)? {
+            let text = format!("{} cannot be read: {READ_ONLY}", self.name());
+            return Err(self.failed(StoreErrorKind::Unreachable, text));
+        }
+        Ok(get(columns::LAST)?.then(|| columns::record(&row)))
     }
 
     /// Completes the key in the transaction of a handler, and commits that. Rolls it back if the claim is gone.
@@ -264,14 +268,9 @@ impl PostgresStore {
     ) -> Result<StoreReply, Failure> {
         let mut used = self.connections.acquire(log).await?;
         log.reading();
-        let found = self.found(id, &mut used, false).await;
+        let found = self.found(id, &mut used, consistency, false).await;
         log.ended(false, None);
-        let (is_standby, record) = found?;
-        if consistency == Consistency::Strong && is_standby {
-            let text = format!("{} cannot be read: {READ_ONLY}", self.name());
-            return Err(self.failed(StoreErrorKind::Unreachable, text));
-        }
-        Ok(StoreReply::found(record))
+        Ok(StoreReply::found(found?))
     }
 
     /// Returns a failure of a request that was not applied.
@@ -420,12 +419,13 @@ impl StoreScan for PostgresStore {
     fn scan<'a>(&'a self, request: ScanRequest<'a>) -> BoxFuture<'a, Result<ScanPage, StoreError>> {
         Box::pin(async move {
             let mut page = ScanPage::default();
-            let used = self.connections.acquire(&SendLog::default()).await;
-            let mut used = used.map_err(|failure| failure.error)?;
-            let statements = self.statements(&mut used).await;
-            let statements = statements.map_err(|failure| failure.error)?;
-            let rows = used.list(statements.scan(request)).await;
-            let rows = rows.map_err(|failure| failure.error)?;
+            let log = SendLog::default();
+            let listed = async {
+                let mut used = self.connections.acquire(&log).await?;
+                let statements = self.statements(&mut used).await?;
+                used.list(statements.scan(request)).await
+            };
+            let rows = listed.await.map_err(|failure| failure.error)?;
             page.read = rows.len();
             for row in &rows {
                 let unreadable = |_| self.unreadable().error;
@@ -445,10 +445,12 @@ impl StoreScan for PostgresStore {
         id: &'a RecordId,
     ) -> BoxFuture<'a, Result<Option<StoredEvent>, StoreError>> {
         Box::pin(async move {
-            let used = self.connections.acquire(&SendLog::default()).await;
-            let mut used = used.map_err(|failure| failure.error)?;
-            let found = self.found(id, &mut used, true).await;
-            let (_, record) = found.map_err(|failure| failure.error)?;
+            let log = SendLog::default();
+            let read = async {
+                let mut used = self.connections.acquire(&log).await?;
+                self.found(id, &mut used, Consistency::Eventual, true).await
+            };
+            let record = read.await.map_err(|failure| failure.error)?;
             match record.unwrap_or_default().event {
                 Field::Absent => Ok(None),
                 Field::Value(event) => Ok(Some(event)),

@@ -171,6 +171,32 @@ async fn a_duplicate_waits_for_no_transaction_that_changes_its_record() {
 }
 
 #[tokio::test]
+async fn a_refused_write_is_explained_by_no_standby() {
+    let database = database().await;
+    let url = database_url(&database);
+    // As behind a proxy that sends writes to the primary and reads to a standby.
+    let standby = "CREATE SCHEMA standby; CREATE FUNCTION standby.pg_is_in_recovery() RETURNS boolean LANGUAGE sql AS 'SELECT true'";
+    let path = format!("ALTER DATABASE {database} SET search_path = standby, pg_catalog, public");
+    execute(&url, &format!("{standby}; {path}")).await;
+    let store = store(&url, 1);
+    assert!(matches!(
+        claim(&store, 1, &SendLog::new()).await,
+        StoreReply::Applied { .. }
+    ));
+    let fence = held_by(&owner(2));
+    let (id, log) = (id(), SendLog::new());
+    let delete = StoreRequest::write(&id, &Write::Delete, &fence);
+    let text = format!("{:?}", store.send(delete, &log).await);
+    for expected in [
+        "connect to the primary",
+        "Unreachable",
+        "maybe_applied: false",
+    ] {
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn a_row_that_another_transaction_holds_is_a_conflict_in_time() {
     let url = database_url(&database().await);
     let store = store(&url, 1);
