@@ -333,19 +333,6 @@ pub(super) struct Plan {
     pub(super) without_effect: bool,
 }
 
-impl Plan {
-    /// Returns true if no fault is played at this point. With PostgreSQL a wait is one for the reply to a statement, and the statements
-    /// before and after it are points of their own.
-    fn skips(&self, point: &Point) -> bool {
-        #[cfg(feature = "postgres")]
-        if self.postgres.is_some() {
-            return matches!(point, Point::Await(..));
-        }
-        let _ = point;
-        false
-    }
-}
-
 /// Why a check could not run.
 #[derive(Debug)]
 pub(super) struct Failure(String);
@@ -422,9 +409,6 @@ pub(super) fn play(plan: &Plan, handler: &Handler) -> Result<SafetyReport, Failu
     for course in courses(&theatre, first, &mut report)? {
         let mark = if course.is_warm { " (warm)" } else { "" };
         for (point, label) in course.trace {
-            if plan.skips(&point) {
-                continue;
-            }
             number += 1;
             let faults = FaultKind::ALL.into_iter().filter(|fault| {
                 let can_be = match fault {

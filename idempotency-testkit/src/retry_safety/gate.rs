@@ -191,6 +191,9 @@ struct State {
     last: Option<(Place, String)>,
     awaits_since_request: usize,
     awaits: usize,
+    /// Where the wait of the function is in the trace, while it lasts.
+    #[cfg(feature = "postgres")]
+    waiting: Option<usize>,
     /// True if the run had more points than are noted.
     had_more: bool,
     /// The requests that read what can be out of date.
@@ -255,7 +258,27 @@ impl Gate {
             ),
             None => (None, format!("await {number}, before any request")),
         };
+        #[cfg(feature = "postgres")]
+        {
+            state.waiting = Some(state.trace.len());
+        }
         state.pass(Point::Await(place, number), label)
+    }
+
+    /// Notes that the function goes on.
+    #[cfg(feature = "postgres")]
+    pub(super) fn go_on(&self) {
+        self.state().waiting = None;
+    }
+
+    /// Takes the wait of the function from the points: it is for a reply of PostgreSQL, and the statements are points of their own.
+    #[cfg(feature = "postgres")]
+    pub(super) fn waits_for_reply(&self) {
+        let mut state = self.state();
+        if let Some(wait) = state.waiting.take() {
+            state.trace.remove(wait);
+            state.awaits -= 1;
+        }
     }
 
     /// Notes that the response was returned, and returns the fault that is played.
@@ -393,6 +416,23 @@ mod tests {
             "the response",
         ];
         assert_eq!(labels, names);
+    }
+
+    #[test]
+    #[cfg(feature = "postgres")]
+    fn a_wait_for_a_statement_is_no_point_and_every_other_is_one() {
+        let (gate, _messages) = Gate::new(None);
+        gate.wait();
+        gate.request(Service::Postgres, "COMMIT".to_owned());
+        gate.waits_for_reply();
+        gate.go_on();
+        gate.waits_for_reply();
+        gate.wait();
+        gate.go_on();
+        // What a spawned task sends.
+        gate.waits_for_reply();
+        let labels: Vec<_> = gate.trace().0.into_iter().map(|(_, label)| label).collect();
+        assert_eq!(labels, ["COMMIT", "await 1 after COMMIT"]);
     }
 
     #[test]

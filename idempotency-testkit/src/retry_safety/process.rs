@@ -155,6 +155,8 @@ impl Process {
                 if self.gate.is_dead() {
                     return Poll::Ready(End::Killed);
                 }
+                #[cfg(feature = "postgres")]
+                self.gate.go_on();
                 let mut context = Context::from_waker(&waker);
                 let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(&mut context)));
                 if self.gate.is_dead() {
@@ -303,6 +305,13 @@ impl Process {
     /// Notes that the process does something.
     pub(super) fn touch(&self) {
         *lock(&self.active) = Instant::now();
+    }
+
+    /// Notes that the function waits for PostgreSQL.
+    #[cfg(feature = "postgres")]
+    pub(super) fn exchange(&self) {
+        self.touch();
+        self.gate.waits_for_reply();
     }
 
     /// Keeps the runtime from moving virtual time while something can be on its way to a socket. Called before the runtime waits.

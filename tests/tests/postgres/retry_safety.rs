@@ -1,5 +1,7 @@
 //! `retry_safety` sees the SQL of a handler.
 
+use std::time::Duration;
+
 use idempotency_lambda::{BoxError, Context, LambdaEvent, idempotent};
 use idempotency_postgres::Begin as _;
 use idempotency_postgres::sqlx::postgres::{PgPool, PgPoolOptions};
@@ -45,15 +47,20 @@ async fn pay(
         query(ENTRY).bind(amount).execute(pool).await?;
     }
     let mut tx = call.begin().await?;
-    let lock = match mistake {
-        Mistake::LostUpdate => "SELECT balance FROM accounts WHERE id = 'a'",
-        _ => "SELECT balance FROM accounts WHERE id = 'a' FOR UPDATE",
-    };
-    let balance: i64 = query_scalar(lock).fetch_one(&mut *tx).await?;
-    let write = query("UPDATE accounts SET balance = $1 WHERE id = 'a'").bind(balance - amount);
-    write.execute(&mut *tx).await?;
     match mistake {
         Mistake::BeforeBegin => {}
+        Mistake::None | Mistake::LostUpdate => {
+            let lock = match mistake {
+                Mistake::None => "SELECT balance FROM accounts WHERE id = 'a' FOR UPDATE",
+                _ => "SELECT balance FROM accounts WHERE id = 'a'",
+            };
+            let balance: i64 = query_scalar(lock).fetch_one(&mut *tx).await?;
+            let write = query("UPDATE accounts SET balance = $1 WHERE id = 'a'");
+            write.bind(balance - amount).execute(&mut *tx).await?;
+            if mistake == Mistake::None {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
         Mistake::Beside => {
             query(ENTRY).bind(amount).execute(pool).await?;
         }
@@ -64,15 +71,13 @@ async fn pay(
                 savepoint.commit().await?;
             }
         }
-        _ => {
+        Mistake::Text => {
             query(ENTRY).bind(amount).execute(&mut *tx).await?;
+            query("COMMIT").execute(&mut *tx).await?;
         }
     }
-    if mistake == Mistake::Text {
-        query("COMMIT").execute(&mut *tx).await?;
-    }
     tx.commit_with_response();
-    Ok(json!({ "balance": balance - amount }))
+    Ok(json!({ "paid": amount }))
 }
 
 /// A password, which no report may have.
@@ -128,6 +133,9 @@ async fn a_handler_whose_writes_commit_with_its_response_is_safe() {
         !report.to_string().contains("was committed by itself"),
         "{report}"
     );
+    let timer = "await 1 after UPDATE accounts";
+    let mut points = report.rows().iter().map(|row| &row.point);
+    assert!(points.any(|point| point.starts_with(timer)), "{report}");
 }
 
 #[tokio::test]

@@ -48,6 +48,7 @@ pub(in crate::retry_safety) fn take_connections(process: &Arc<Process>) {
 }
 
 fn start(process: &Arc<Process>, client: TcpStream) {
+    process.exchange();
     let process = Arc::clone(process);
     tokio::spawn(async move {
         // An error means that one of the two has closed the connection. The other one is closed with it.
@@ -64,7 +65,7 @@ async fn pass_on(process: &Arc<Process>, schema: &Schema, mut client: TcpStream)
     server.set_nodelay(true)?;
     let mut message = read_startup(&mut client).await?;
     let pid = loop {
-        process.touch();
+        process.exchange();
         server.write_all(&message)?;
         let reply = read_reply(&mut server, || ());
         client.write_all(&reply.bytes).await?;
@@ -93,7 +94,7 @@ async fn statements(
 ) -> io::Result<()> {
     let (mut prepared, mut writes) = (Prepared::default(), Writes::default());
     while let Some(batch) = prepared.read_batch(client).await? {
-        process.touch();
+        process.exchange();
         let mut exchange = |bytes: &[u8]| exchange(schema, server, pid, bytes);
         let reply = match &batch.statement {
             None => exchange(&batch.bytes)?,
