@@ -298,6 +298,7 @@ impl Gate {
     }
 
     /// Notes statements whose writes were committed without a response.
+    #[cfg(feature = "postgres")]
     pub(super) fn writes_alone(&self, labels: impl IntoIterator<Item = String>) {
         self.state().lone_writes.extend(labels);
     }
