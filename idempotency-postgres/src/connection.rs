@@ -23,6 +23,9 @@ use crate::transaction::{PostgresTransaction, is_open, roll_back};
 /// A connection that was not used for longer than this is tested before it is used.
 pub(crate) const TEST_AFTER: Duration = Duration::from_secs(5);
 
+/// How long connections are kept from the pool. It then closes those that no request needs, and those that are old.
+const KEPT_FOR: Duration = Duration::from_secs(10 * 60);
+
 /// How long the test of a connection may take.
 const TEST_WITHIN: Duration = Duration::from_secs(1);
 
@@ -80,9 +83,10 @@ pub(crate) struct Own {
 }
 
 /// The connections that are kept from the pool.
-#[derive(Default)]
 struct Kept {
     spare: Vec<Spare>,
+    /// Since when, by the clock of the system.
+    since: u64,
     /// How many requests wait for one of the pool. Then none is kept.
     waiting: usize,
 }
@@ -96,10 +100,36 @@ impl Drop for Waiting<'_> {
     }
 }
 
+impl Kept {
+    fn since(since: u64) -> Self {
+        Self {
+            spare: Vec::new(),
+            since,
+            waiting: 0,
+        }
+    }
+
+    /// Keeps a connection that was used until now. Returns those that go back to the pool: all, if a request waits, or after a time.
+    fn keep(&mut self, spare: Spare) -> Vec<Spare> {
+        let now = spare.used;
+        self.spare.push(spare);
+        let is_due = Duration::from_millis(now.abs_diff(self.since)) >= KEPT_FOR;
+        if is_due {
+            self.since = now;
+        }
+        if is_due || self.waiting > 0 {
+            return std::mem::take(&mut self.spare);
+        }
+        Vec::new()
+    }
+}
+
 impl Own {
     pub(crate) fn new(test_after: Duration) -> Self {
-        let kept = Mutex::default();
-        Self { test_after, kept }
+        Self {
+            test_after,
+            kept: Mutex::new(Kept::since(now())),
+        }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -582,13 +612,13 @@ impl Drop for InUse<'_> {
             // Back into the pool.
             return;
         };
-        let mut kept = own.kept();
-        if kept.waiting == 0 {
-            kept.spare.push(Spare {
-                connection: Some(connection),
-                used: now(),
-            });
-        }
+        let spare = Spare {
+            connection: Some(connection),
+            used: now(),
+        };
+        let returned = own.kept().keep(spare);
+        // The lock is open again.
+        drop(returned);
     }
 }
 
@@ -607,10 +637,32 @@ mod tests {
         for text in [
             format!("**After a pause of {} s**", TEST_AFTER.as_secs()),
             format!("again after {} minutes", PASSWORD_AFTER.as_secs() / 60),
+            format!("to the pool each {} minutes", KEPT_FOR.as_secs() / 60),
             format!("at most {} MiB", LARGEST_RESPONSE / 1024 / 1024),
         ] {
             assert!(page.contains(&text), "{text}");
         }
+    }
+
+    #[test]
+    fn connections_that_are_kept_return_to_the_pool_after_a_time_and_for_one_who_waits() {
+        let start = 1_700_000_000_000;
+        let limit = u64::try_from(KEPT_FOR.as_millis()).unwrap();
+        let mut kept = Kept::since(start);
+        let mut keep = |waiting, used| {
+            kept.waiting = waiting;
+            let connection = None;
+            kept.keep(Spare { connection, used }).len()
+        };
+        assert_eq!(keep(0, start + 1), 0);
+        assert_eq!(keep(0, start + limit - 1), 0);
+        // Also those that no request has used since.
+        assert_eq!(keep(0, start + limit), 3);
+        assert_eq!(keep(0, start + 2 * limit - 1), 0);
+        assert_eq!(keep(1, start + 2 * limit - 1), 2);
+        // The clock was set back.
+        assert_eq!(keep(0, start), 1);
+        assert_eq!(keep(0, start + 1), 0);
     }
 
     #[test]
