@@ -9,11 +9,15 @@ CROSS JOIN LATERAL (
         (SELECT string_agg(format('`%s` of the type %s', w.name, w.type), ', ') FROM (VALUES {COLUMNS}) w (name, type)
             WHERE NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = w.name
                 AND format_type(a.atttypid, NULL) = w.type AND a.attnum > 0 AND NOT a.attisdropped)) AS missing,
+        -- No insert gives them a value.
+        (SELECT string_agg(format('`%s`', a.attname), ', ') FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0
+            AND NOT a.attisdropped AND a.attnotnull AND NOT a.atthasdef AND a.attidentity = ''
+            AND NOT EXISTS (SELECT FROM (VALUES {COLUMNS}) w (name, type) WHERE w.name = a.attname)) AS added,
         (SELECT string_agg(p, ', ') FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) p WHERE NOT has_table_privilege(c.oid, p)) AS denied,
         -- Compared byte by byte.
         EXISTS (SELECT FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
             JOIN pg_collation l ON l.oid = a.attcollation AND l.collname = 'C'
-            WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indnkeyatts = 1 AND a.attname = 'id') AS is_keyed,
+            WHERE i.indrelid = c.oid AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL AND i.indnkeyatts = 1 AND a.attname = 'id') AS is_keyed,
         EXISTS (SELECT FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
             WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL AND a.attname = 'expiration') AS is_indexed,
         coalesce((SELECT option_value::int4 FROM pg_options_to_table(c.reloptions) WHERE option_name = 'fillfactor'), 100) AS fill
@@ -30,8 +34,11 @@ CROSS JOIN LATERAL (VALUES
         'there is no table `{NAME}` in the search path: apply the migration of `idempotency-postgres` (`idempotency table create`), or set IDEMPOTENCY_POSTGRES_TABLE'),
     (6, 'storage', 'WrongSchema', c.relkind NOT IN ('r', 'p') OR c.relpersistence <> 'p', 'a plain table',
         'it is a view, or unlogged or temporary, so a crash can empty it: create a plain table'),
-    (7, 'columns', 'WrongSchema', missing IS NOT NULL, 'those of this version', format('there is no column %s: {OTHER_VERSION}', missing)),
-    (8, 'key', 'WrongSchema', NOT is_keyed, '`id`, compared byte by byte', '`id` is not its primary key with COLLATE "C": {OTHER_VERSION}'),
+    (7, 'columns', 'WrongSchema', missing IS NOT NULL OR added IS NOT NULL, 'those of this version', CASE WHEN missing IS NULL
+        THEN format('%s must not be NULL, and no claim sets it: give it a default, or drop it', added)
+        ELSE format('there is no column %s: {OTHER_VERSION}', missing) END),
+    (8, 'key', 'WrongSchema', NOT is_keyed, '`id`, compared byte by byte',
+        '`id` is not its primary key with COLLATE "C", or that is DEFERRABLE: {OTHER_VERSION}'),
     (9, 'rows', 'WrongSchema', row_security_active(c.oid), 'no policy hides them',
         format('row level security hides records from the role `%s`: switch it off for this table', role)),
     (10, 'permissions', 'AccessDenied', denied IS NOT NULL, format('the role `%s` may read and write', role),

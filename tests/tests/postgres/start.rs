@@ -65,6 +65,16 @@ async fn a_table_that_is_missing_or_another_one_is_refused() {
             "`id` is not its primary key",
         ),
         (
+            "ALTER TABLE idempotency DROP CONSTRAINT idempotency_pkey, ADD PRIMARY KEY (id) DEFERRABLE",
+            "ALTER TABLE idempotency DROP CONSTRAINT idempotency_pkey, ADD PRIMARY KEY (id)",
+            "DEFERRABLE",
+        ),
+        (
+            "ALTER TABLE idempotency ADD region text NOT NULL, ADD number int GENERATED ALWAYS AS IDENTITY, ADD at date NOT NULL DEFAULT now()",
+            "ALTER TABLE idempotency DROP region",
+            "`region` must not be NULL",
+        ),
+        (
             "ALTER TABLE idempotency ALTER id TYPE text COLLATE \"default\"",
             "ALTER TABLE idempotency ALTER id TYPE text COLLATE \"C\"",
             "`id` is not its primary key",
