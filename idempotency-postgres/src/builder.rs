@@ -158,7 +158,7 @@ impl PostgresStoreBuilder {
                 (pool.connect_lazy_with(options), Some(own))
             }
         };
-        let connections = Connections::new(pool, own, self.pooler, self.passwords, table.plain());
+        let connections = Connections::new(pool, own, self.pooler, self.passwords, &table);
         Ok(PostgresStore::new(
             connections,
             table,

@@ -31,7 +31,7 @@ CROSS JOIN LATERAL (VALUES
     (4, 'commits', 'Rejected', current_setting('synchronous_commit') = 'off', 'safe before they are confirmed',
         format('`synchronous_commit` is off, so a crash can forget a claim: ALTER ROLE %s SET synchronous_commit = on', role)),
     (5, 'table', 'TableMissing', c.oid IS NULL, 'there is one',
-        'there is no table `{NAME}` in the search path: apply the migration of `idempotency-postgres` (`idempotency table create`), or set IDEMPOTENCY_POSTGRES_TABLE'),
+        'there is no table `{NAME}` in the search path, or USAGE on its schema is missing: apply the migration of `idempotency-postgres` (`idempotency table create`), or set IDEMPOTENCY_POSTGRES_TABLE'),
     (6, 'storage', 'WrongSchema', c.relkind NOT IN ('r', 'p') OR c.relpersistence <> 'p', 'a plain table',
         'it is a view, or unlogged or temporary, so a crash can empty it: create a plain table'),
     (7, 'columns', 'WrongSchema', missing IS NOT NULL OR added IS NOT NULL, 'those of this version', CASE WHEN missing IS NULL
@@ -42,11 +42,11 @@ CROSS JOIN LATERAL (VALUES
     (9, 'rows', 'WrongSchema', row_security_active(c.oid), 'no policy hides them',
         format('row level security hides records from the role `%s`: switch it off for this table', role)),
     (10, 'permissions', 'AccessDenied', denied IS NOT NULL, format('the role `%s` may read and write', role),
-        format('GRANT %s ON {NAME} TO %s', denied, role)),
+        format('GRANT %s ON %s TO %s', denied, n.oid, role)),
     (11, 'index', 'Note', NOT is_indexed, 'on `expiration`',
-        'none on `expiration`, so the deletion of expired rows reads the whole table: CREATE INDEX ON {NAME} (expiration)'),
+        'none on `expiration`, so the deletion of expired rows reads the whole table: CREATE INDEX ON ' || n.oid || ' (expiration)'),
     (12, 'fillfactor', 'Note', fill > 80 AND c.relkind = 'r', fill::text,
-        format('%s, so an update can need another page: ALTER TABLE {NAME} SET (fillfactor = 80)', fill))
+        format('%s, so an update can need another page: ALTER TABLE %s SET (fillfactor = 80)', fill, n.oid))
 ) AS v (number, name, flaw, is_wrong, good, wrong)
 WHERE c.oid IS NOT NULL OR number <= 5
 ORDER BY number

@@ -18,6 +18,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::failure::{Failure, Next, Whom, is_rejection};
 use crate::statement::{self, Statement, if_open};
+use crate::table::TableName;
 use crate::transaction::{PostgresTransaction, is_open, roll_back};
 
 /// A connection that was not used for longer than this is tested before it is used.
@@ -156,6 +157,7 @@ pub(crate) struct Connections {
     passwords: Option<Passwords>,
     /// The table with its server, for errors.
     name: String,
+    /// The table as SQL writes it.
     table: String,
 }
 
@@ -267,7 +269,7 @@ impl Connections {
         own: Option<Own>,
         pooler: Pooler,
         passwords: Option<Passwords>,
-        table: String,
+        table: &TableName,
     ) -> Self {
         let options = pool.connect_options();
         let server = match options.get_socket() {
@@ -275,14 +277,15 @@ impl Connections {
             None => format!("{}:{}", options.get_host(), options.get_port()),
         };
         let database = options.get_database().unwrap_or(options.get_username());
-        let name = format!("PostgreSQL table `{table}` of `{database}` at {server}");
+        let plain = table.plain();
+        let name = format!("PostgreSQL table `{plain}` of `{database}` at {server}");
         Self {
             pool,
             own,
             pooler,
             passwords,
             name,
-            table,
+            table: table.to_string(),
         }
     }
 

@@ -65,7 +65,7 @@ pub(crate) enum Next {
 pub(crate) struct Whom<'a> {
     /// The table with its server.
     pub(crate) name: &'a str,
-    /// The name of the table.
+    /// The name of the table, as SQL writes it.
     pub(crate) table: &'a str,
     /// The role that connects.
     pub(crate) role: &'a str,
@@ -259,7 +259,7 @@ impl Whom<'_> {
 
     /// Returns the kind of an error of the server, and what to do.
     fn of_statement(&self, code: &str, message: &str) -> (Kind, Option<String>) {
-        let (table, role) = (self.table, self.role);
+        let (table, role) = (self.table, self.role.replace('"', "\"\""));
         let (kind, remedy) = match code {
             _ if message.contains(OTHER_STATEMENT) => (Kind::Rejected, POOLER.to_owned()),
             "26000" | "42P05" | "08P01" => (Kind::Rejected, POOLER.to_owned()),
@@ -276,7 +276,7 @@ impl Whom<'_> {
             }
             "42501" => (
                 Kind::AccessDenied,
-                format!("GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {role}, and USAGE on its schema, or CREATE to create the table"),
+                format!("GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO \"{role}\", and USAGE on its schema, or CREATE to create the table"),
             ),
             "42P07" => (Kind::Rejected, "look at the one that is there with `idempotency table check`".to_owned()),
             "25006" => (Kind::Unreachable, READ_ONLY.to_owned()),
@@ -413,7 +413,7 @@ mod tests {
             (
                 "42501",
                 Kind::AccessDenied,
-                "GRANT SELECT, INSERT, UPDATE, DELETE ON idempotency TO app",
+                "GRANT SELECT, INSERT, UPDATE, DELETE ON idempotency TO \"app\"",
             ),
             ("25006", Kind::Unreachable, "connect to the primary"),
             ("40001", Kind::Conflict, "send the request again"),

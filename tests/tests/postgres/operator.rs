@@ -93,7 +93,7 @@ async fn a_role_that_may_not_create_the_table_learns_what_it_lacks() {
     let reader = store(&url(server(), &role, &database), 1);
     let error = reader.create_table().await.unwrap_err();
     assert_eq!(error.kind(), Kind::AccessDenied);
-    let says = format!("TO {role}, and USAGE on its schema, or CREATE to create the table");
+    let says = format!("TO \"{role}\", and USAGE on its schema, or CREATE to create the table");
     assert!(error.to_string().contains(&says), "{error}");
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use idempotency_core::store::{Store, StoreError, StoreErrorKind as Kind};
-use idempotency_postgres::{MIGRATION, PostgresStore, sqlx};
+use idempotency_core::store::{Store, StoreError, StoreErrorKind as Kind, StoreReply};
+use idempotency_postgres::{MIGRATION, PostgresStore, TableVerdict, sqlx};
 
 use crate::requests::claim;
 use idempotency_tests::postgres::{
@@ -102,6 +102,62 @@ async fn a_table_that_is_missing_or_another_one_is_refused() {
         .build()
         .unwrap();
     named.warm_up().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_remedy_can_be_executed_as_it_is_written() {
+    let database = empty_database(server()).await;
+    let owner = database_url(&database);
+    let role = format!("App-{database}");
+    let create = format!(
+        "CREATE ROLE \"{role}\" LOGIN; CREATE SCHEMA \"Shop\"; GRANT USAGE ON SCHEMA \"Shop\" TO \"{role}\""
+    );
+    execute(&owner, &create).await;
+    let build = |url: &str| {
+        let builder = PostgresStore::builder().url(url).table("Shop.Records");
+        builder.build().unwrap()
+    };
+    build(&owner).create_table().await.unwrap();
+    let worse = "ALTER TABLE \"Shop\".\"Records\" RESET (fillfactor); DROP INDEX \"Shop\".\"Records_expiration_idx\"";
+    execute(&owner, worse).await;
+    let app = build(&url(server(), &role, &database));
+    let refused = claim(&app, 1, &Default::default()).await;
+    let grant =
+        format!("GRANT SELECT, INSERT, UPDATE, DELETE ON \"Shop\".\"Records\" TO \"{role}\"");
+    let StoreReply::Failed { error, .. } = refused else {
+        panic!("{refused:?}")
+    };
+    assert!(error.to_string().contains(&grant), "{error}");
+    for _ in 0..3 {
+        let findings = app.findings().await.unwrap().into_iter();
+        let wrong = findings.filter(|it| it.verdict != TableVerdict::Good);
+        for it in wrong {
+            let at = ["GRANT ", "CREATE ", "ALTER "]
+                .into_iter()
+                .find_map(|verb| it.detail.find(verb));
+            execute(&owner, &it.detail[at.unwrap()..]).await;
+        }
+    }
+    let findings = app.findings().await.unwrap();
+    assert!(
+        findings.iter().all(|it| it.verdict == TableVerdict::Good),
+        "{findings:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_role_without_usage_of_the_schema_learns_that() {
+    let database = database().await;
+    let role = format!("outside_{database}");
+    let revoke = format!("CREATE ROLE {role} LOGIN; REVOKE ALL ON SCHEMA public FROM PUBLIC");
+    execute(&database_url(&database), &revoke).await;
+    let outside = store(&url(server(), &role, &database), 1);
+    let error = refused(&outside).await;
+    says(
+        &error,
+        Kind::TableMissing,
+        "or USAGE on its schema is missing",
+    );
 }
 
 #[tokio::test]
