@@ -6,7 +6,7 @@ use idempotency_postgres::PostgresStore;
 use idempotency_postgres::sqlx::{self, AssertSqlSafe};
 
 use crate::snapshots::check;
-use crate::{command, finish};
+use crate::{Ran, command, finish, start};
 
 /// A password, which nothing may print.
 const PASSWORD: &str = "s3cr3t";
@@ -80,6 +80,31 @@ async fn expired_rows_are_deleted_in_pieces_and_a_poor_table_is_improved() {
     database.check("expire").await;
     let left = "DO $$ BEGIN ASSERT (SELECT array_agg(id) FROM idempotency) = ARRAY['held']; END $$";
     database.execute(&database.name, left).await;
+}
+
+#[tokio::test]
+async fn an_interrupted_deletion_says_what_it_deleted() {
+    let database = Database::new("interrupt").await;
+    let table = idempotency_postgres::MIGRATION;
+    database.execute(&database.name, table).await;
+    let store = PostgresStore::builder().url(database.url("postgres", &database.name));
+    let store = store.connections(2).build().unwrap();
+    let mut held = store.pool().begin().await.unwrap();
+    let lock = sqlx::raw_sql("LOCK TABLE idempotency");
+    lock.execute(&mut *held).await.unwrap();
+    let child = start(database.command("expire", "postgres"));
+    let waits = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'idempotency'::regclass)";
+    while !sqlx::query_scalar::<_, bool>(waits)
+        .fetch_one(store.pool())
+        .await
+        .unwrap()
+    {}
+    let mut kill = Command::new("kill");
+    let id = child.id().to_string();
+    assert!(kill.args(["-INT", &id]).status().unwrap().success());
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    let says = "deleted 0 rows: interrupted, perhaps after one more piece: run it again";
+    ran.exits(130).prints(says);
 }
 
 #[tokio::test]
