@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use idempotency_core::config::ConfigurationError;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 
-use crate::connection::{self, Connections, Own, Passwords, Pooler, TEST_AFTER};
+use crate::connection::{self, Connections, Own, Passwords, TEST_AFTER};
 use crate::store::PostgresStore;
 use crate::table::TableName;
 
@@ -36,7 +36,7 @@ use crate::table::TableName;
 pub struct PostgresStoreBuilder {
     server: Option<Server>,
     table: Option<String>,
-    pooler: Pooler,
+    is_pooled: bool,
     connections: Option<u32>,
     passwords: Option<Passwords>,
     unencrypted_events: bool,
@@ -45,7 +45,7 @@ pub struct PostgresStoreBuilder {
 
 #[derive(Clone)]
 enum Server {
-    Url { setting: &'static str, url: String },
+    Url(String),
     Pool(PgPool),
 }
 
@@ -61,13 +61,8 @@ impl PostgresStoreBuilder {
     /// set what the URL does not.
     ///
     /// TLS is required, unless the URL says `sslmode=disable`. Its certificate is checked with `sslmode=verify-full`.
-    pub fn url(self, url: impl Into<String>) -> Self {
-        self.url_of("`url`", url)
-    }
-
-    pub(crate) fn url_of(mut self, setting: &'static str, url: impl Into<String>) -> Self {
-        let url = url.into();
-        self.server = Some(Server::Url { setting, url });
+    pub fn url(mut self, url: impl Into<String>) -> Self {
+        self.server = Some(Server::Url(url.into()));
         self
     }
 
@@ -93,7 +88,7 @@ impl PostgresStoreBuilder {
     /// Says that a pooler in transaction mode is between this process and the server, and keeps no prepared statements, as PgBouncer before
     /// 1.21. Each request is then a transaction of four round trips instead of one.
     pub fn transaction_pooler(mut self) -> Self {
-        self.pooler = Pooler::Transaction;
+        self.is_pooled = true;
         self
     }
 
@@ -108,7 +103,10 @@ impl PostgresStoreBuilder {
             let next = next();
             Box::pin(async move { next.await.map_err(Into::into) }) as _
         };
-        self.passwords = Some(Passwords::new(Arc::new(next)));
+        self.passwords = Some(Passwords {
+            next: Arc::new(next),
+            asked: Arc::default(),
+        });
         self
     }
 
@@ -146,8 +144,8 @@ impl PostgresStoreBuilder {
                 ));
             }
             Some(Server::Pool(pool)) => (pool, None),
-            Some(Server::Url { setting, url }) => {
-                let options = connection::options(setting, &url)?;
+            Some(Server::Url(url)) => {
+                let options = connection::options("`url`", &url)?;
                 let most = self.connections.unwrap_or(1);
                 if most == 0 {
                     let remedy = "write at least 1";
@@ -158,12 +156,13 @@ impl PostgresStoreBuilder {
                 (pool.connect_lazy_with(options), Some(own))
             }
         };
-        let connections = Connections::new(pool, own, self.pooler, self.passwords, &table);
-        Ok(PostgresStore::new(
+        let connections = Connections::new(pool, own, self.is_pooled, self.passwords, &table);
+        Ok(PostgresStore {
             connections,
+            statements: OnceLock::new(),
             table,
-            self.unencrypted_events,
-        ))
+            unencrypted_events: self.unencrypted_events,
+        })
     }
 }
 
@@ -178,8 +177,6 @@ impl fmt::Debug for PostgresStoreBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresStoreBuilder")
             .field("table", &self.table)
-            .field("pooler", &self.pooler)
-            .field("connections", &self.connections)
             .finish_non_exhaustive()
     }
 }

@@ -45,17 +45,6 @@ const REPLY_RESERVE: Duration = Duration::from_millis(100);
 /// After this time a password is asked for again. A token of IAM is valid for 15 minutes.
 const PASSWORD_AFTER: Duration = Duration::from_secs(10 * 60);
 
-/// How prepared statements are used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Pooler {
-    /// Each connection prepares a statement once, and keeps it: one round trip. For a server without a pooler, and for a pooler that keeps
-    /// sessions or prepared statements.
-    #[default]
-    Session,
-    /// Each statement is prepared in a transaction of its own: four round trips.
-    Transaction,
-}
-
 type Password = dyn Fn() -> BoxFuture<'static, Result<String, Box<dyn std::error::Error + Send + Sync>>>
     + Send
     + Sync;
@@ -65,16 +54,7 @@ type Password = dyn Fn() -> BoxFuture<'static, Result<String, Box<dyn std::error
 pub(crate) struct Passwords {
     pub(crate) next: Arc<Password>,
     /// When it was asked for, in milliseconds since the epoch. The clock of the system goes on while a function is frozen.
-    asked: Arc<AtomicU64>,
-}
-
-impl Passwords {
-    pub(crate) fn new(next: Arc<Password>) -> Self {
-        Self {
-            next,
-            asked: Arc::default(),
-        }
-    }
+    pub(crate) asked: Arc<AtomicU64>,
 }
 
 /// What a store does with a pool that it has made, and that no other part of the program uses.
@@ -127,10 +107,8 @@ impl Kept {
 
 impl Own {
     pub(crate) fn new(test_after: Duration) -> Self {
-        Self {
-            test_after,
-            kept: Mutex::new(Kept::since(now())),
-        }
+        let kept = Mutex::new(Kept::since(now()));
+        Self { test_after, kept }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -153,12 +131,11 @@ impl Own {
 pub(crate) struct Connections {
     pool: PgPool,
     own: Option<Own>,
-    pooler: Pooler,
+    /// True if each statement is prepared in a transaction of its own, as a pooler needs that keeps none: four round trips. Otherwise each
+    /// connection prepares a statement once, and keeps it: one round trip.
+    is_pooled: bool,
     passwords: Option<Passwords>,
-    /// The table with its server, for errors.
-    name: String,
-    /// The table as SQL writes it.
-    table: String,
+    pub(crate) whom: Whom,
 }
 
 /// Returns how to connect to the server of a URL: with TLS, unless the URL switches it off.
@@ -267,7 +244,7 @@ impl Connections {
     pub(crate) fn new(
         pool: PgPool,
         own: Option<Own>,
-        pooler: Pooler,
+        is_pooled: bool,
         passwords: Option<Passwords>,
         table: &TableName,
     ) -> Self {
@@ -278,14 +255,17 @@ impl Connections {
         };
         let database = options.get_database().unwrap_or(options.get_username());
         let plain = table.plain();
-        let name = format!("PostgreSQL table `{plain}` of `{database}` at {server}");
+        let whom = Whom {
+            name: format!("PostgreSQL table `{plain}` of `{database}` at {server}"),
+            table: table.to_string(),
+            role: options.get_username().to_owned(),
+        };
         Self {
             pool,
             own,
-            pooler,
+            is_pooled,
             passwords,
-            name,
-            table: table.to_string(),
+            whom,
         }
     }
 
@@ -298,14 +278,6 @@ impl Connections {
             kept.spare.clear();
         }
         &self.pool
-    }
-
-    pub(crate) fn options(&self) -> Arc<PgConnectOptions> {
-        self.pool.connect_options()
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        &self.name
     }
 
     /// Takes a connection, within the time of the request. Nothing is sent yet, except for a test of the connection.
@@ -360,24 +332,13 @@ impl Connections {
     ) -> Result<T, Failure> {
         let connected = timeout(limit, connecting).await;
         let connected = connected.unwrap_or(Err(sqlx::Error::PoolTimedOut));
-        let options = self.options();
-        connected.map_err(|error| self.whom(&options).connecting(error))
-    }
-
-    /// Begins a transaction for a handler.
-    pub(crate) async fn begin(
-        &self,
-        left: Option<Duration>,
-    ) -> Result<PostgresTransaction, Failure> {
-        // The caller limits the time, so that the handler does not wait for long.
-        let used = self.acquire(&SendLog::default()).await?;
-        used.begin(left).await
+        connected.map_err(|error| self.whom.connecting(error))
     }
 
     /// Goes on with the transaction of a handler.
-    pub(crate) fn go_on(&self, open: PostgresTransaction, log: &SendLog) -> InUse<'_> {
+    pub(crate) fn go_on(&self, mut open: PostgresTransaction, log: &SendLog) -> InUse<'_> {
         InUse {
-            connection: open.into_connection(),
+            connection: open.0.take(),
             of: self,
             deadline: log.limit().map(|limit| Instant::now() + limit),
             is_whole: false,
@@ -387,7 +348,7 @@ impl Connections {
 
     /// Opens a connection beside the pool, which hides why a server refuses connections.
     pub(crate) async fn try_connect(&self, within: Duration) -> Result<(), Failure> {
-        let options = self.options();
+        let options = self.pool.connect_options();
         let connected = self.within(within, PgConnection::connect_with(&options));
         connected.await.map(drop)
     }
@@ -410,24 +371,11 @@ impl Connections {
             Err(error) => {
                 let text = format!(
                     "there is no password for {}: correct the function that gives it ({error})",
-                    self.name
+                    self.whom.name
                 );
                 let error = StoreError::new(StoreErrorKind::Credentials, text);
                 Err(Failure::before_send(error))
             }
-        }
-    }
-
-    fn executing(&self, error: sqlx::Error) -> Failure {
-        let options = self.options();
-        self.whom(&options).executing(error)
-    }
-
-    pub(crate) fn whom<'a>(&'a self, options: &'a PgConnectOptions) -> Whom<'a> {
-        Whom {
-            name: &self.name,
-            table: &self.table,
-            role: options.get_username(),
         }
     }
 }
@@ -464,7 +412,7 @@ impl InUse<'_> {
         if let Some(log) = log {
             log.sending();
         }
-        let rows = self.execute(statement, false).await;
+        let rows = self.list(statement).await;
         if let (Err(failure), Some(log)) = (&rows, log) {
             log.ended(failure.maybe_applied, None);
         }
@@ -473,21 +421,17 @@ impl InUse<'_> {
 
     /// Sends a statement with any number of rows in its reply.
     pub(crate) async fn list(&mut self, statement: Statement) -> Result<Vec<PgRow>, Failure> {
-        self.execute(statement, true).await
-    }
-
-    async fn execute(&mut self, statement: Statement, all: bool) -> Result<Vec<PgRow>, Failure> {
         self.is_whole = false;
-        let is_pooled = self.of.pooler == Pooler::Transaction;
+        let is_pooled = self.of.is_pooled;
         if self.in_open {
-            let rows = self.rows(statement, !is_pooled, all).await;
-            return rows.map_err(|error| self.completing(error));
+            let rows = self.rows(statement).await;
+            return rows.map_err(|error| self.of.whom.completing(error));
         }
         let rows = match is_pooled {
-            false => self.rows(statement, true, all).await,
-            true => self.in_transaction(statement, all).await,
+            false => self.rows(statement).await,
+            true => self.in_transaction(statement).await,
         };
-        let rows = rows.map_err(|error| self.of.executing(error));
+        let rows = rows.map_err(|error| self.of.whom.executing(error));
         self.is_whole = match &rows {
             Ok(_) => true,
             Err(failure) => matches!(failure.next, Next::Keep | Next::Again) && !is_pooled,
@@ -495,14 +439,17 @@ impl InUse<'_> {
         rows
     }
 
-    /// Begins a transaction. If the future is dropped, it can have begun, and the connection is closed.
-    async fn begin(mut self, left: Option<Duration>) -> Result<PostgresTransaction, Failure> {
+    /// Begins a transaction for a handler. If the future is dropped, it can have begun, and the connection is closed.
+    pub(crate) async fn begin(
+        mut self,
+        left: Option<Duration>,
+    ) -> Result<PostgresTransaction, Failure> {
         self.is_whole = false;
         // One that the handler begins in it is a savepoint.
         let text = AssertSqlSafe(statement::begin(left)).into_sql_str();
         let begun = async { PgTransactionManager::begin(self.open()?, Some(text)).await }.await;
-        begun.map_err(|error| self.of.executing(error))?;
-        Ok(PostgresTransaction::of(self.connection.take()))
+        begun.map_err(|error| self.of.whom.executing(error))?;
+        Ok(PostgresTransaction(self.connection.take()))
     }
 
     /// Reads what is left of the statements that the handler dropped. The error of one says nothing of the completion, and can quote a value: if
@@ -512,20 +459,16 @@ impl InUse<'_> {
             match async { self.open()?.flush().await }.await {
                 Ok(()) => return Ok(()),
                 Err(error) if is_rejection(&error) => {}
-                Err(error) => return Err(self.completing(error)),
+                Err(error) => return Err(self.of.whom.completing(error)),
             }
         }
-    }
-
-    fn completing(&self, error: sqlx::Error) -> Failure {
-        let options = self.of.options();
-        self.of.whom(&options).completing(error)
     }
 
     /// Checks that the transaction of a handler is open and can commit: COMMIT of an aborted one is no error, and applies nothing.
     pub(crate) async fn check_open(&mut self) -> Result<(), Failure> {
         let checked = self.raw(format!("SELECT {}", if_open("''"))).await;
-        checked.map_err(|error| self.completing(error)).map(|_| ())
+        let checked = checked.map_err(|error| self.of.whom.completing(error));
+        checked.map(|_| ())
     }
 
     /// Commits the transaction of a handler.
@@ -539,9 +482,8 @@ impl InUse<'_> {
             Ok(())
         };
         let committed = committed.await;
-        let options = self.of.options();
         self.is_whole = committed.is_ok();
-        committed.map_err(|error| self.of.whom(&options).committing(error))
+        committed.map_err(|error| self.of.whom.committing(error))
     }
 
     /// Rolls the transaction of a handler back.
@@ -556,16 +498,12 @@ impl InUse<'_> {
         self.is_whole = false;
         let result = self.raw(text).await;
         self.is_whole = result.is_ok() && !self.in_open;
-        result.map_err(|error| self.of.executing(error))
+        result.map_err(|error| self.of.whom.executing(error))
     }
 
-    async fn in_transaction(
-        &mut self,
-        statement: Statement,
-        all: bool,
-    ) -> Result<Vec<PgRow>, sqlx::Error> {
+    async fn in_transaction(&mut self, statement: Statement) -> Result<Vec<PgRow>, sqlx::Error> {
         self.raw("BEGIN".to_owned()).await?;
-        let rows = self.rows(statement, false, all).await?;
+        let rows = self.rows(statement).await?;
         self.raw("COMMIT".to_owned()).await?;
         Ok(rows)
     }
@@ -575,22 +513,13 @@ impl InUse<'_> {
         text.fetch_all(self.open()?).await
     }
 
-    /// Returns all rows of the reply, or the first. It is read to the end: an error of the commit comes after the rows.
-    async fn rows(
-        &mut self,
-        statement: Statement,
-        kept: bool,
-        all: bool,
-    ) -> Result<Vec<PgRow>, sqlx::Error> {
+    /// Returns all rows of the reply. It is read to the end: an error of the commit comes after the rows.
+    async fn rows(&mut self, statement: Statement) -> Result<Vec<PgRow>, sqlx::Error> {
         let arguments = statement.arguments.map_err(sqlx::Error::Encode)?;
         // The text has no value of a call: each is a parameter.
-        let query = sqlx::query_with(AssertSqlSafe(statement.text), arguments).persistent(kept);
-        let connection = self.open()?;
-        if all {
-            return query.fetch_all(connection).await;
-        }
-        let row = query.fetch_optional(connection).await?;
-        Ok(row.into_iter().collect())
+        let query = sqlx::query_with(AssertSqlSafe(statement.text), arguments);
+        let query = query.persistent(!self.of.is_pooled);
+        query.fetch_all(self.open()?).await
     }
 
     /// Returns the connection. Without one the error is that of a closed pool.

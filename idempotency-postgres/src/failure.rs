@@ -62,72 +62,60 @@ pub(crate) enum Next {
 }
 
 /// Whom the error is about, for its text.
-pub(crate) struct Whom<'a> {
+pub(crate) struct Whom {
     /// The table with its server.
-    pub(crate) name: &'a str,
+    pub(crate) name: String,
     /// The name of the table, as SQL writes it.
-    pub(crate) table: &'a str,
+    pub(crate) table: String,
     /// The role that connects.
-    pub(crate) role: &'a str,
+    pub(crate) role: String,
 }
 
-impl Whom<'_> {
+impl Whom {
     /// Returns the failure of a connection. Nothing was sent.
     pub(crate) fn connecting(&self, error: Error) -> Failure {
-        let name = self.name;
-        let without_tls = |error: &dyn std::fmt::Display| {
-            (
-                Kind::Certificate,
+        let name = &self.name;
+        // An error of data is how the handshake of TLS fails.
+        let is_of_tls = match &error {
+            Error::Io(error) => error.kind() == std::io::ErrorKind::InvalidData,
+            error => matches!(error, Error::Tls(_)),
+        };
+        let mut kind = Kind::Unreachable;
+        let text = match error {
+            error if is_of_tls => {
+                kind = Kind::Certificate;
                 format!(
                     "no connection to {name} with TLS ({error}): switch TLS on in the server and name its certificate authority in the URL \
-                 (`?sslmode=verify-full&sslrootcert=FILE`), or write `?sslmode=disable` for a server on this machine"
-                ),
-            )
-        };
-        let (kind, text) = match error {
-            Error::Database(error) => {
-                let error = error.downcast::<PgDatabaseError>();
-                let (kind, remedy) = self.of_connection(error.code());
-                let quoted = quoted(&error);
-                (
-                    kind,
-                    format!("{name} refused the connection ({quoted}): {remedy}"),
+                     (`?sslmode=verify-full&sslrootcert=FILE`), or write `?sslmode=disable` for a server on this machine"
                 )
             }
-            Error::Tls(error) => without_tls(&error),
-            // This is how the handshake of TLS fails.
-            Error::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-                without_tls(&error)
+            Error::Database(error) => {
+                let error = error.downcast::<PgDatabaseError>();
+                let (of_code, remedy) = self.of_connection(error.code());
+                kind = of_code;
+                let quoted = quoted(&error);
+                format!("{name} refused the connection ({quoted}): {remedy}")
             }
-            Error::PoolTimedOut => (
-                Kind::Unreachable,
-                format!(
-                    "no connection to {name} in time: {REACH}; or all connections of the pool were in use: set a larger number of them, one for \
+            Error::PoolTimedOut => format!(
+                "no connection to {name} in time: {REACH}; or all connections of the pool were in use: set a larger number of them, one for \
                  each call at a time"
-                ),
             ),
-            Error::PoolClosed => (
-                Kind::Rejected,
+            Error::PoolClosed => {
+                kind = Kind::Rejected;
                 format!(
                     "the pool of connections to {name} was closed: keep it open while calls run"
-                ),
-            ),
-            Error::Io(error) => (
-                Kind::Unreachable,
-                format!("no connection to {name} ({error}): {REACH}"),
-            ),
-            other => (
-                Kind::Unreachable,
-                format!(
-                    "no connection to {name} ({other}): check the URL, and that a server of PostgreSQL has this address"
-                ),
+                )
+            }
+            Error::Io(error) => format!("no connection to {name} ({error}): {REACH}"),
+            other => format!(
+                "no connection to {name} ({other}): check the URL, and that a server of PostgreSQL has this address"
             ),
         };
         Failure::new(kind, text, false, Next::Keep)
     }
 
     fn of_connection(&self, code: &str) -> (Kind, String) {
-        let role = self.role;
+        let role = &self.role;
         match code {
             "28P01" | "28000" => (
                 Kind::Credentials,
@@ -154,7 +142,7 @@ impl Whom<'_> {
 
     /// Returns the failure of a statement that was sent.
     pub(crate) fn executing(&self, error: Error) -> Failure {
-        let name = self.name;
+        let name = &self.name;
         let text = match error {
             Error::Database(error) => return self.executed(&error.downcast::<PgDatabaseError>()),
             Error::Encode(error) => {
@@ -173,15 +161,14 @@ impl Whom<'_> {
     /// was not committed.
     pub(crate) fn completing(&self, error: Error) -> Failure {
         let found = of_server(&error);
+        let is_of_copy =
+            |it: &PgDatabaseError| it.code() == "57014" && it.message().starts_with("COPY");
         let what = match found {
             Some(error) if error.message().contains(NOT_OPEN) => {
                 return self.of_transaction(ENDED, true);
             }
-            Some(error) if error.code() == "25P02" => ABORTED,
             // The reply to a COPY that the handler did not end comes first.
-            Some(error) if error.code() == "57014" && error.message().starts_with("COPY") => {
-                ABORTED
-            }
+            Some(error) if is_of_copy(error) || error.code() == "25P02" => ABORTED,
             Some(error) if matches!(error.code(), "25006" | "42501") => {
                 return self.of_transaction(&format!("{} ({})", CHANGED, quoted(error)), false);
             }
@@ -240,7 +227,7 @@ impl Whom<'_> {
             _ => self.of_statement(code, error.message()),
         };
         let remedy = remedy.unwrap_or_else(|| "see the log of the server".to_owned());
-        let (name, quoted) = (self.name, quoted(error));
+        let (name, quoted) = (&self.name, quoted(error));
         let text = format!("a request to {name} failed ({quoted}): {remedy}");
         Failure::new(kind, text, !is_rolled_back, next(is_rolled_back, code))
     }
@@ -259,7 +246,7 @@ impl Whom<'_> {
 
     /// Returns the kind of an error of the server, and what to do.
     fn of_statement(&self, code: &str, message: &str) -> (Kind, Option<String>) {
-        let (table, role) = (self.table, self.role.replace('"', "\"\""));
+        let (table, role) = (&self.table, self.role.replace('"', "\"\""));
         let (kind, remedy) = match code {
             _ if message.contains(OTHER_STATEMENT) => (Kind::Rejected, POOLER.to_owned()),
             "26000" | "42P05" | "08P01" => (Kind::Rejected, POOLER.to_owned()),
@@ -306,7 +293,7 @@ const ABORTED: &str = "the transaction of the handler was aborted by a statement
 const ENDED: &str = "the handler ended its transaction itself, so its writes may be applied without the response: leave COMMIT and ROLLBACK to \
                      `commit_with_response` and `rollback`";
 
-const CHANGED: &str = "the response cannot be stored in the transaction of the handler, which could claim the key: let the handler set no read-only mode, \
+const CHANGED: &str = "the response cannot be stored in the transaction of the handler, although the same role claimed the key: let the handler set no read-only mode, \
                        and no role that keeps it from the table";
 
 const HELD_TOO_LONG: &str = "the handler held its transaction for longer than `idle_in_transaction_session_timeout` or `transaction_timeout` \
@@ -363,11 +350,13 @@ fn quoted(error: &PgDatabaseError) -> String {
 mod tests {
     use super::*;
 
-    const WHOM: Whom<'_> = Whom {
-        name: "the table",
-        table: "idempotency",
-        role: "app",
-    };
+    fn whom() -> Whom {
+        Whom {
+            name: "the table".to_owned(),
+            table: "idempotency".to_owned(),
+            role: "app".to_owned(),
+        }
+    }
 
     #[test]
     fn only_an_error_that_rolled_back_proves_that_nothing_was_applied() {
@@ -423,16 +412,16 @@ mod tests {
             ("54000", Kind::TooLarge, "return less"),
             ("57P01", Kind::Unreachable, "check that the server runs"),
         ] {
-            let (found, remedy) = WHOM.of_statement(code, "");
+            let (found, remedy) = whom().of_statement(code, "");
             let remedy = remedy.unwrap();
             assert!(
                 found == kind && remedy.contains(text),
                 "{code}: {found:?} {remedy}"
             );
         }
-        assert_eq!(WHOM.of_statement("XX001", ""), (Kind::Internal, None));
-        assert_eq!(WHOM.of_statement("22021", ""), (Kind::Rejected, None));
-        let (kind, remedy) = WHOM.of_statement("22P02", &format!("\"{OTHER_STATEMENT}07\""));
+        assert_eq!(whom().of_statement("XX001", ""), (Kind::Internal, None));
+        assert_eq!(whom().of_statement("22021", ""), (Kind::Rejected, None));
+        let (kind, remedy) = whom().of_statement("22P02", &format!("\"{OTHER_STATEMENT}07\""));
         assert_eq!((kind, remedy.as_deref()), (Kind::Rejected, Some(POOLER)));
     }
 
@@ -447,7 +436,7 @@ mod tests {
             ("28000", "check that the server runs"),
             ("53300", "connections"),
         ] {
-            let (kind, remedy) = WHOM.of_session(code);
+            let (kind, remedy) = whom().of_session(code);
             assert!(kind.is_transient(), "{code}: {kind:?}");
             assert!(remedy.unwrap().contains(text), "{code}");
         }
@@ -477,13 +466,13 @@ mod tests {
             ("08P01", Kind::Rejected, "pooler"),
             ("57P03", Kind::Unreachable, "check that the server runs"),
         ] {
-            let (found, remedy) = WHOM.of_connection(code);
+            let (found, remedy) = whom().of_connection(code);
             assert!(
                 found == kind && remedy.contains(text),
                 "{code}: {found:?} {remedy}"
             );
         }
-        let failure = WHOM.connecting(Error::Tls("no".into()));
+        let failure = whom().connecting(Error::Tls("no".into()));
         assert_eq!(failure.error.kind(), Kind::Certificate);
         assert!(!failure.maybe_applied);
     }
@@ -496,12 +485,12 @@ mod tests {
             Error::Protocol("short".to_owned()),
             Error::WorkerCrashed,
         ] {
-            let failure = WHOM.executing(error);
+            let failure = whom().executing(error);
             assert!(failure.maybe_applied);
             assert_eq!(failure.next, Next::Discard);
             assert_eq!(failure.error.kind(), Kind::Unreachable);
         }
-        let unsent = WHOM.executing(Error::Encode("too long".into()));
+        let unsent = whom().executing(Error::Encode("too long".into()));
         assert!(!unsent.maybe_applied && unsent.error.kind() == Kind::TooLarge);
     }
 }

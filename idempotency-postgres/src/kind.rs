@@ -62,7 +62,7 @@ fn builder(variables: &Variables) -> Result<PostgresStoreBuilder, ConfigurationE
     let mut builder = PostgresStore::builder();
     if let Some(url) = variables.value(URL) {
         options(URL, url)?;
-        builder = builder.url_of(URL, url);
+        builder = builder.url(url);
     }
     if let Some(table) = variables.value(TABLE) {
         TableName::new(TABLE, table)?;

@@ -1,14 +1,11 @@
 //! What an operator does with the table: creates it, looks at it, and deletes expired rows.
 
 use idempotency_core::record::{Attribute, Status};
-use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
+use idempotency_core::store::{StoreError, StoreErrorKind};
 use idempotency_core::time::EpochSeconds;
-use sqlx::postgres::PgRow;
 
-use crate::check::TableFinding;
 use crate::columns::ID;
 use crate::connection::InUse;
-use crate::failure::Failure;
 use crate::store::PostgresStore;
 use crate::table::{OWN_PATH, TableName};
 
@@ -60,32 +57,15 @@ impl PostgresStore {
     pub async fn create_table(&self) -> Result<(), StoreError> {
         let create = async |used: &mut InUse<'_>| {
             // One of another schema in the search path is not created again before it.
-            let name = match self.statements(used).await {
-                Ok(statements) => statements.table.clone(),
-                Err(failure) if failure.error.kind() == StoreErrorKind::TableMissing => {
-                    self.table.to_string()
-                }
-                Err(failure) => return Err(failure),
-            };
+            let found = self.statements(used).await.map(|it| it.table.clone());
+            let name = found.or_else(|failure| match failure.error.kind() {
+                StoreErrorKind::TableMissing => Ok(self.table.to_string()),
+                _ => Err(failure),
+            })?;
             let migration = TableName::migration(&name);
             used.text(format!("{OWN_PATH}; {migration}")).await
         };
         self.over_one(create).await.map(|_| ())
-    }
-
-    /// Looks at the server, the role and the table.
-    #[doc(hidden)]
-    pub async fn findings(&self) -> Result<Vec<TableFinding>, StoreError> {
-        self.look().await.map_err(|failure| failure.error)
-    }
-
-    async fn over_one(
-        &self,
-        execute: impl AsyncFnOnce(&mut InUse<'_>) -> Result<Vec<PgRow>, Failure>,
-    ) -> Result<Vec<PgRow>, StoreError> {
-        let log = SendLog::default();
-        let done = async { execute(&mut self.connections.acquire(&log).await?).await };
-        done.await.map_err(|failure| failure.error)
     }
 }
 

@@ -280,7 +280,8 @@ impl Shape {
             set = format!("{ID} = {ID}");
         }
         let read = columns::list(columns::is_read);
-        let here = format!("{ID} = $1 AND (SELECT {own}) IS NOT NULL");
+        let here = format!("{ID} = $1 AND (SELECT {own}) IS NOT NULL AND {condition}");
+        let steps = Attribute::Steps.default_name();
         match self.kind {
             Kind::Insert => {
                 let nulls = columns::list(|_| false);
@@ -299,20 +300,14 @@ impl Shape {
                 )
             }
             Kind::Swap => format!(
-                "WITH r AS MATERIALIZED (SELECT {read}, xmin AS version FROM {table} WHERE {here} AND {condition}), \
+                "WITH r AS MATERIALIZED (SELECT {read}, xmin AS version FROM {table} WHERE {here}), \
                  w AS (UPDATE {table} AS t SET {set} FROM r WHERE t.{ID} = $1 AND t.xmin = r.version RETURNING 1) SELECT true, {read} FROM r, w"
             ),
-            Kind::Update | Kind::Delete | Kind::Step => {
-                let steps = Attribute::Steps.default_name();
-                let change = match self.kind {
-                    Kind::Delete => format!("DELETE FROM {table} WHERE {here}"),
-                    Kind::Step => format!(
-                        "UPDATE {table} SET {steps} = {steps} || ARRAY[$2, $3] WHERE {here} AND {steps} IS NOT NULL"
-                    ),
-                    _ => format!("UPDATE {table} SET {set} WHERE {here}"),
-                };
-                format!("{change} AND {condition} RETURNING 1")
-            }
+            Kind::Update => format!("UPDATE {table} SET {set} WHERE {here} RETURNING 1"),
+            Kind::Step => format!(
+                "UPDATE {table} SET {steps} = {steps} || ARRAY[$2, $3] WHERE {here} AND {steps} IS NOT NULL RETURNING 1"
+            ),
+            Kind::Delete => format!("DELETE FROM {table} WHERE {here} RETURNING 1"),
             Kind::Read { event } => {
                 let read = columns::list(|it| event || columns::is_read(it));
                 format!(

@@ -45,25 +45,12 @@ const CHECK_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 pub struct PostgresStore {
     pub(crate) connections: Connections,
     pub(crate) table: TableName,
-    statements: OnceLock<Statements>,
+    pub(crate) statements: OnceLock<Statements>,
     /// True if events may be kept.
-    unencrypted_events: bool,
+    pub(crate) unencrypted_events: bool,
 }
 
 impl PostgresStore {
-    pub(crate) fn new(
-        connections: Connections,
-        table: TableName,
-        unencrypted_events: bool,
-    ) -> Self {
-        Self {
-            connections,
-            statements: OnceLock::new(),
-            table,
-            unencrypted_events,
-        }
-    }
-
     /// Returns the pool of connections that the store uses. From now on each request returns its connection to it, by a round trip of `sqlx`.
     pub fn pool(&self) -> &PgPool {
         self.connections.pool()
@@ -116,11 +103,7 @@ impl PostgresStore {
         used: &mut InUse<'_>,
         log: Option<&SendLog>,
     ) -> Result<Option<StoreReply>, Failure> {
-        let RecordWrite {
-            id,
-            write,
-            condition,
-        } = record;
+        let (write, condition) = (record.write, record.condition);
         let statements = self.statements(used).await?;
         let applied = |replaced: Option<&PgRow>| {
             Ok(Some(match write {
@@ -146,11 +129,7 @@ impl PostgresStore {
                 None => return Ok(None),
             }
         }
-        let form = if log.is_some() {
-            Form::Change
-        } else {
-            Form::InOpen
-        };
+        let form = log.map_or(Form::InOpen, |_| Form::Change);
         let change = statements.write(record, form, used.wait());
         if let Some(row) = used.send(change, log).await? {
             return applied(Some(&row));
@@ -163,7 +142,9 @@ impl PostgresStore {
             log.refused();
             log.reading();
         }
-        let found = self.found(id, used, Consistency::Strong, false).await;
+        let found = self
+            .found(record.id, used, Consistency::Strong, false)
+            .await;
         note_unapplied(log);
         let found = found.map_err(Failure::unapplied)?;
         match (write, found) {
@@ -290,8 +271,23 @@ impl PostgresStore {
         }
     }
 
+    /// Takes a connection for a request without a limit.
+    pub(crate) async fn over_one<T>(
+        &self,
+        execute: impl AsyncFnOnce(&mut InUse<'_>) -> Result<T, Failure>,
+    ) -> Result<T, StoreError> {
+        let log = SendLog::default();
+        let done = async { execute(&mut self.connections.acquire(&log).await?).await };
+        done.await.map_err(|failure| failure.error)
+    }
+
     /// Looks at the server, the role and the table.
-    pub(crate) async fn look(&self) -> Result<Vec<TableFinding>, Failure> {
+    #[doc(hidden)]
+    pub async fn findings(&self) -> Result<Vec<TableFinding>, StoreError> {
+        self.look().await.map_err(|failure| failure.error)
+    }
+
+    async fn look(&self) -> Result<Vec<TableFinding>, Failure> {
         let log = SendLog::default();
         let mut used =
             match tokio::time::timeout(CHECK_WITHIN, self.connections.acquire(&log)).await {
@@ -365,7 +361,9 @@ impl Store for PostgresStore {
         left: Option<std::time::Duration>,
     ) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
         Box::pin(async move {
-            let begun = self.connections.begin(left).await;
+            // The caller limits the time, so that the handler does not wait for long.
+            let begin = self.connections.acquire(&SendLog::default()).await;
+            let begun = async { begin?.begin(left).await }.await;
             let open = begun.map_err(|failure| failure.error)?;
             Ok(Box::new(open) as OpenTransaction)
         })
@@ -380,21 +378,15 @@ impl Store for PostgresStore {
 
     /// Returns the table, the database and the server.
     fn name(&self) -> String {
-        self.connections.name().to_owned()
+        self.connections.whom.name.clone()
     }
 
     fn timeout_advice(&self, was_sent: bool) -> String {
-        let advice = match was_sent {
-            true => {
-                "check the network to the server, that no other transaction holds the row for long, and that there is a connection for each \
-                 call at a time"
-            }
-            false => {
-                "no connection was free in time: check that the server can be reached, connect before the first event with the store's \
-                 `warm_up`, or set a larger number of connections"
-            }
-        };
-        advice.to_owned()
+        const SENT: &str = "check the network to the server, that no other transaction holds the row for long, and that there is a \
+                            connection for each call at a time";
+        const UNSENT: &str = "no connection was free in time: check that the server can be reached, connect before the first event with the \
+                              store's `warm_up`, or set a larger number of connections";
+        if was_sent { SENT } else { UNSENT }.to_owned()
     }
 
     fn check_events(&self) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -407,7 +399,7 @@ impl Store for PostgresStore {
     /// Connects, and checks the server, the role and the table. It reads no record.
     fn warm_up(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
-            let findings = self.look().await.map_err(|failure| failure.error)?;
+            let findings = self.findings().await?;
             let mut flaws = findings.iter().filter_map(|it| it.flaw(&self.name()));
             flaws.next().map_or(Ok(()), Err)
         })
@@ -419,13 +411,11 @@ impl StoreScan for PostgresStore {
     fn scan<'a>(&'a self, request: ScanRequest<'a>) -> BoxFuture<'a, Result<ScanPage, StoreError>> {
         Box::pin(async move {
             let mut page = ScanPage::default();
-            let log = SendLog::default();
-            let listed = async {
-                let mut used = self.connections.acquire(&log).await?;
-                let statements = self.statements(&mut used).await?;
+            let list = async |used: &mut InUse<'_>| {
+                let statements = self.statements(used).await?;
                 used.list(statements.scan(request)).await
             };
-            let rows = listed.await.map_err(|failure| failure.error)?;
+            let rows = self.over_one(list).await?;
             page.read = rows.len();
             for row in &rows {
                 let unreadable = |_| self.unreadable().error;
@@ -445,12 +435,10 @@ impl StoreScan for PostgresStore {
         id: &'a RecordId,
     ) -> BoxFuture<'a, Result<Option<StoredEvent>, StoreError>> {
         Box::pin(async move {
-            let log = SendLog::default();
-            let read = async {
-                let mut used = self.connections.acquire(&log).await?;
-                self.found(id, &mut used, Consistency::Eventual, true).await
+            let read = async |used: &mut InUse<'_>| {
+                self.found(id, used, Consistency::Eventual, true).await
             };
-            let record = read.await.map_err(|failure| failure.error)?;
+            let record = self.over_one(read).await?;
             match record.unwrap_or_default().event {
                 Field::Absent => Ok(None),
                 Field::Value(event) => Ok(Some(event)),

@@ -56,7 +56,7 @@ impl Begin for Call {
 }
 
 /// The connection of a transaction. If it is dropped, the transaction is rolled back.
-pub struct PostgresTransaction(Option<PoolConnection<Postgres>>);
+pub struct PostgresTransaction(pub(crate) Option<PoolConnection<Postgres>>);
 
 /// The connection is taken only by the store, which then has the whole transaction.
 const HELD: &str = "the handler holds the connection of its transaction";
@@ -64,18 +64,6 @@ const HELD: &str = "the handler holds the connection of its transaction";
 /// `sqlx` then rolls the whole transaction back, and would commit each statement that follows by itself.
 const ROLLED_BACK: &str = "a savepoint could not begin, or was dropped while it began, so the transaction was rolled back: return an error, and \
                            write no more in it";
-
-impl PostgresTransaction {
-    /// Returns the transaction that was begun on this connection.
-    pub(crate) fn of(connection: Option<PoolConnection<Postgres>>) -> Self {
-        Self(connection)
-    }
-
-    /// Returns the connection, whose transaction is still open.
-    pub(crate) fn into_connection(mut self) -> Option<PoolConnection<Postgres>> {
-        self.0.take()
-    }
-}
 
 #[allow(clippy::expect_used)]
 impl Deref for PostgresTransaction {

@@ -157,7 +157,7 @@ fn a_step_is_added_to_those_of_the_record_alone() {
     };
     let (text, parameters) = changed(&step, &Condition::All(Vec::new()));
     assert!(text.contains("SET steps = steps || ARRAY[$2, $3] WHERE id = $1"));
-    assert!(text.ends_with(" AND steps IS NOT NULL AND TRUE RETURNING 1"));
+    assert!(text.ends_with(" AND TRUE AND steps IS NOT NULL RETURNING 1"));
     assert_eq!(parameters, 5);
 }
 
