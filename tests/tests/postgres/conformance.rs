@@ -6,7 +6,7 @@ use std::sync::Arc;
 use idempotency_core::future::BoxFuture;
 use idempotency_core::record::{Attribute, RecordId};
 use idempotency_core::store::{OpenTransaction, Store, StoreScan};
-use idempotency_postgres::sqlx::{self, AssertSqlSafe, Row as _};
+use idempotency_postgres::sqlx::{self, Connection as _, PgConnection};
 use idempotency_postgres::{PostgresStore, PostgresTransaction};
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::store::StoreOperation;
@@ -20,6 +20,8 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// A store, and a way to lose the reply to a write.
 struct Factory {
     store: Arc<PostgresStore>,
+    /// The server for statements of the suite: with a connection of its pool the store would keep none.
+    url: String,
     proxy: Option<Proxy>,
     /// True if each request is a transaction.
     is_pooled: bool,
@@ -73,9 +75,7 @@ impl StoreFactory for Factory {
             values.join(", ")
         );
         Some(Box::pin(async move {
-            sqlx::raw_sql(AssertSqlSafe(insert))
-                .execute(self.store.pool())
-                .await?;
+            execute(&self.url, &insert).await;
             Ok(())
         }))
     }
@@ -114,19 +114,18 @@ impl StoreFactory for Factory {
 
     fn taken<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<u32, BoxError>> {
         Box::pin(async move {
-            // Behind the pooler a statement of two round trips needs a transaction.
-            let taken = format!("SELECT coalesce(sum(number), 0) FROM taken WHERE name = '{name}'");
-            let taken = sqlx::raw_sql(AssertSqlSafe(taken));
-            let taken: i64 = taken.fetch_one(self.store.pool()).await?.try_get(0)?;
-            Ok(u32::try_from(taken)?)
+            let mut connection = PgConnection::connect(&self.url).await?;
+            let taken = "SELECT coalesce(sum(number), 0) FROM taken WHERE name = $1";
+            let taken = sqlx::query_scalar::<_, i64>(taken).bind(name);
+            Ok(u32::try_from(taken.fetch_one(&mut connection).await?)?)
         })
     }
 }
 
 async fn conforms(factory: Factory) {
     factory.store.warm_up().await.unwrap();
-    let taken = sqlx::raw_sql("CREATE TABLE taken (name text PRIMARY KEY, number int NOT NULL)");
-    taken.execute(factory.store.pool()).await.unwrap();
+    let taken = "CREATE TABLE taken (name text PRIMARY KEY, number int NOT NULL)";
+    execute(&factory.url, taken).await;
     let clock = ManualClock::at(1_700_000_000_500);
     println!("{}", conformance::assert_conformance(factory, &clock).await);
 }
@@ -134,9 +133,11 @@ async fn conforms(factory: Factory) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_store_is_conformant() {
     let proxy = Proxy::before_postgres(server()).await.unwrap();
-    let url = url(proxy.address(), "postgres", &database().await);
+    let database = database().await;
+    let proxied = url(proxy.address(), "postgres", &database);
     conforms(Factory {
-        store: Arc::new(store(&url, 16)),
+        store: Arc::new(store(&proxied, 16)),
+        url: database_url(&database),
         proxy: Some(proxy),
         is_pooled: false,
         largest_response: Some(8 * 1024 * 1024),
@@ -148,11 +149,13 @@ async fn the_store_is_conformant() {
 async fn the_store_is_conformant_behind_a_pooler_without_prepared_statements() {
     let pooler = told("POSTGRES_POOLER").parse().unwrap();
     let proxy = Proxy::before_postgres(pooler).await.unwrap();
-    let url = url(proxy.address(), "postgres", &database().await);
-    let builder = PostgresStore::builder().url(url).connections(16);
+    let database = database().await;
+    let proxied = url(proxy.address(), "postgres", &database);
+    let builder = PostgresStore::builder().url(proxied).connections(16);
     let pooled = builder.transaction_pooler().unencrypted_events(true);
     conforms(Factory {
         store: Arc::new(pooled.build().unwrap()),
+        url: database_url(&database),
         proxy: Some(proxy),
         is_pooled: true,
         largest_response: None,
@@ -170,6 +173,7 @@ async fn the_store_is_conformant_at_every_isolation_level() {
         execute(&url, &set).await;
         conforms(Factory {
             store: Arc::new(store(&url, 16)),
+            url,
             proxy: None,
             is_pooled: false,
             largest_response: None,
