@@ -37,13 +37,13 @@ for bin in "${older[@]}" "${servers[@]}"; do
     sed -i "1i host all +secret 127.0.0.1/32 scram-sha-256" "$run/pg_hba.conf"
     cp -a "$run" "$scratch/run/template"
     start_server "$bin" "$run" "$server_port" || fail "$version does not start"
-    # The soak and the faults at each statement run on the last one, unless they are asked for.
+    # The soak, the faults at each statement and the levels of isolation run on the last one, unless they are asked for.
     chosen=("$@")
     if (($# == 0)); then
         case $bin in
         "${servers[-1]}") ;;
         "$scratch"/jars/*) chosen=(conformance:: operator:: transactions:: --skip pooler --skip isolation) ;;
-        *) chosen=(--skip soak:: --skip retry_safety::) ;;
+        *) chosen=(--skip soak:: --skip retry_safety:: --skip isolation) ;;
         esac
     fi
     transactions=$(free_port) statements=$(free_port)
