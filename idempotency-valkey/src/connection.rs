@@ -1,28 +1,26 @@
 //! One server: connects to it, and notices a connection that is dead before a request is sent over it.
-//!
-//! A connection is for one request at a time. One whose request was given up or failed is closed, and no later request can get its reply.
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 
 use idempotency_core::store::StoreErrorKind;
+use redis::aio::MultiplexedConnection;
+use redis::{Arg, AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisError, Value};
 use rustls::CertificateError as Wrong;
 use rustls::Error::InvalidCertificate;
 use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::address::{Address, Target};
 use crate::failure::{Failure, Next};
-use crate::resp::{self, LONG, Value, command};
 
 /// How long a connection may take, with its login and the first reply. A start waits for 2 s.
 pub(crate) const CONNECT: Duration = Duration::from_millis(1_500);
@@ -33,14 +31,8 @@ pub(crate) const PING: Duration = Duration::from_secs(1);
 /// A connection that was not used for longer is tried first: Lambda may have frozen the process, or a device on the way may have forgotten it.
 pub(crate) const TRUSTED_FOR: Duration = Duration::from_secs(10);
 
-/// After so long without a reply, the runtime is given a turn before a send, to see whether the server has closed the connection.
+/// After so long without a reply, the task of the connection is given two turns before a send, to see whether the server has closed it.
 const MOMENT: Duration = Duration::from_millis(50);
-
-/// The most connections to one server. Each is for one request at a time.
-pub(crate) const MOST: usize = 64;
-
-/// A connection that was not used for longer is closed when another one was used.
-const KEPT_FOR: Duration = Duration::from_secs(60);
 
 /// How connections are made: the login, and TLS if there is any.
 pub(crate) struct Connector {
@@ -48,63 +40,37 @@ pub(crate) struct Connector {
     pub(crate) tls: Option<TlsConnector>,
 }
 
-/// One server and the connections to it.
+/// One server and the connection to it, which all requests share.
 pub(crate) struct Server {
     pub(crate) address: Address,
     connector: Arc<Connector>,
-    /// Those that no request uses, the last one used last.
-    idle: Mutex<Vec<Connection>>,
-    /// True after a request without a reply, until the next reply: the server may hang.
-    suspect: AtomicBool,
-    places: Semaphore,
+    live: Mutex<Option<Live>>,
+    /// Held while a connection is made, so that concurrent requests make one.
+    connecting: tokio::sync::Mutex<()>,
 }
 
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
-
-struct Connection {
-    stream: Box<dyn Stream>,
-    /// What has been read of a reply.
-    input: Vec<u8>,
+/// A connection that was made.
+#[derive(Clone)]
+pub(crate) struct Live {
+    connection: MultiplexedConnection,
+    /// Its sender is dropped when the task of the connection ends, because it is closed.
+    ended: watch::Receiver<()>,
     /// When the last reply came, on both clocks: one of them may stop while the process is frozen.
     replied: (Instant, SystemTime),
+    /// True after a request without a reply, until the next reply.
+    suspect: bool,
 }
 
-impl Connection {
+impl Live {
     /// Returns how long no reply came.
     fn rested(&self) -> Duration {
         let (instant, time) = self.replied;
         longer(instant.elapsed(), time.elapsed().ok())
     }
 
-    /// Returns true if the server has closed it, or has sent what no request asked for.
-    async fn is_closed(&mut self) -> bool {
-        let mut byte = [0];
-        let mut byte = ReadBuf::new(&mut byte);
-        poll_fn(|context| {
-            let read = Pin::new(&mut self.stream).poll_read(context, &mut byte);
-            Poll::Ready(read.is_ready() || !self.input.is_empty())
-        })
-        .await
-    }
-
-    /// Sends commands, and returns their replies.
-    async fn ask(&mut self, commands: &[u8], replies: usize) -> io::Result<Vec<Value>> {
-        self.stream.write_all(commands).await?;
-        self.stream.flush().await?;
-        // That of a long reply is not kept.
-        self.input.shrink_to(LONG);
-        let mut values = Vec::with_capacity(replies);
-        while values.len() < replies {
-            match resp::take(&mut self.input)? {
-                Some(value) => values.push(value),
-                None if self.stream.read_buf(&mut self.input).await? > 0 => {}
-                None => return Err(io::ErrorKind::UnexpectedEof.into()),
-            }
-        }
-        self.replied = (Instant::now(), SystemTime::now());
-        Ok(values)
+    /// Returns true if a request can be sent without a trial.
+    fn is_trusted(&self) -> bool {
+        !self.suspect && self.rested() <= TRUSTED_FOR
     }
 }
 
@@ -118,9 +84,8 @@ impl Server {
         Self {
             address,
             connector,
-            idle: Mutex::default(),
-            suspect: AtomicBool::new(false),
-            places: Semaphore::new(MOST),
+            live: Mutex::default(),
+            connecting: tokio::sync::Mutex::default(),
         }
     }
 
@@ -129,146 +94,149 @@ impl Server {
     /// # Errors
     ///
     /// If none can be made. Nothing was sent.
-    pub(crate) async fn connect(&self, limit: Option<Duration>) -> Result<Link<'_>, Failure> {
-        // It is never closed.
-        let place = self.places.acquire().await.ok();
-        // So that a caller with little time has some left for another server.
-        let limit = limit.unwrap_or(Duration::MAX);
-        loop {
-            let last = self.idle().pop();
-            let Some(mut connection) = last else {
-                // Boxed, so that the future of every other request stays small.
-                let opened = Box::pin(self.connector.open(&self.address, limit / 2)).await?;
-                return Ok(Link::new(self, opened, place));
-            };
-            let rested = connection.rested();
-            if rested > MOMENT {
+    pub(crate) async fn connect(&self, limit: Option<Duration>) -> Result<Live, Failure> {
+        let mut live = self.open();
+        if live.as_ref().is_some_and(|live| live.rested() > MOMENT) {
+            // In the first one the runtime sees it, in the second one the task.
+            for _ in 0..2 {
                 tokio::task::yield_now().await;
             }
-            if connection.is_closed().await {
-                continue;
-            }
-            // Until a reply comes, no other request waits for it.
-            let link = Link::new(self, connection, place);
-            if rested > TRUSTED_FOR || self.suspect.load(Ordering::Relaxed) {
-                return Box::pin(self.tried(link, limit)).await;
-            }
-            return Ok(link);
+            live = self.open();
+        }
+        match live {
+            Some(live) if live.is_trusted() => Ok(live),
+            // Boxed, so that the future of every other request stays small.
+            _ => Box::pin(self.reconnect(limit.unwrap_or(Duration::MAX))).await,
         }
     }
 
-    /// Returns this connection if a reply comes over it, and otherwise a new one.
-    async fn tried<'a>(&'a self, mut link: Link<'a>, limit: Duration) -> Result<Link<'a>, Failure> {
-        let ping = command(&["PING"]);
-        let pinged = match &mut link.connection {
-            Some(connection) => timeout(PING.min(limit / 3), connection.ask(&ping, 1)).await,
-            None => return Ok(link),
+    async fn reconnect(&self, limit: Duration) -> Result<Live, Failure> {
+        // So that a caller with little time has some left for another server.
+        let wait = CONNECT.min(limit / 2);
+        let Ok(_one) = timeout(wait, self.connecting.lock()).await else {
+            return Err(self.too_slow(wait));
         };
-        if !matches!(pinged, Ok(Ok(_))) {
-            self.idle().clear();
-            link.connection = Some(self.connector.open(&self.address, limit / 2).await?);
+        if let Some(mut live) = self.open() {
+            if live.is_trusted() {
+                return Ok(live);
+            }
+            let ping = redis::cmd("PING");
+            let pinged = live.connection.send_packed_command(&ping);
+            if matches!(timeout(PING.min(limit / 3), pinged).await, Ok(Ok(_))) {
+                self.note(true);
+                return Ok(live);
+            }
+            // So the next request does not wait for it again.
+            self.disconnect();
         }
-        Ok(link)
+        let password = self.connector.password(&self.address, wait).await?;
+        let made = timeout(wait, self.connector.connect(&self.address, password)).await;
+        let live = made.unwrap_or_else(|_| Err(self.too_slow(wait)))?;
+        *self.live() = Some(live.clone());
+        Ok(live)
     }
 
-    /// Forgets the connections: the next request makes a new one.
-    pub(crate) fn disconnect(&self) {
-        self.idle().clear();
+    fn too_slow(&self, wait: Duration) -> Failure {
+        let tls = self.connector.tls.as_ref();
+        let text = format!(
+            "no connection to {} within {wait:?}: check that it replies, its address, the network and the security groups{}",
+            self.address,
+            tls.map_or("", |_| ", and that it serves TLS")
+        );
+        Failure::unsent_for_long(text)
     }
 
-    /// Sets the time of the last reply back, as if the process had been frozen.
-    #[cfg(test)]
-    pub(crate) fn freeze(&self, long: Duration) {
-        for connection in self.idle().iter_mut() {
-            connection.replied.1 -= long;
-        }
-    }
-
-    /// Returns the connections. A panic cannot leave them half written, so a poisoned lock is still good.
-    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A connection that can be used for one request.
-pub(crate) struct Link<'a> {
-    server: &'a Server,
-    /// `None` after a reply.
-    connection: Option<Connection>,
-    _place: Option<SemaphorePermit<'a>>,
-}
-
-impl<'a> Link<'a> {
-    fn new(server: &'a Server, connection: Connection, place: Option<SemaphorePermit<'a>>) -> Self {
-        Self {
-            server,
-            connection: Some(connection),
-            _place: place,
-        }
-    }
-
-    /// Sends commands, and returns their replies.
+    /// Sends commands together, and returns their replies.
     ///
     /// # Errors
     ///
     /// If the connection broke. An error of the server is a value.
     pub(crate) async fn send(
-        mut self,
-        commands: &[u8],
-        replies: usize,
+        &self,
+        mut live: Live,
+        commands: &Pipeline,
     ) -> Result<Vec<Value>, Failure> {
-        let Some(connection) = &mut self.connection else {
-            return Ok(Vec::new());
-        };
-        let replied = connection.ask(commands, replies).await;
-        let values = replied.map_err(|error| Failure::broken(&error, &self.server.address))?;
-        self.server.suspect.store(false, Ordering::Relaxed);
-        let mut idle = self.server.idle();
-        if idle.first().is_some_and(|first| first.rested() > KEPT_FOR) {
-            idle.remove(0);
+        let mut sent = Sent(self, false);
+        let connection = &mut live.connection;
+        let mut replied = pin!(connection.send_packed_commands(commands, 0, commands.len()));
+        let mut ended = pin!(live.ended.changed());
+        // A request that is sent while the task ends gets no error of its own.
+        let replies = poll_fn(|context| match replied.as_mut().poll(context) {
+            Poll::Pending => {
+                let ended = ended.as_mut().poll(context);
+                ended.map(|_| Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()))
+            }
+            replies => replies,
+        })
+        .await;
+        sent.1 = replies.is_ok();
+        replies.map_err(|error| Failure::broken(&error, &self.address))
+    }
+
+    /// Notes a reply, or its absence. It may be that of an earlier connection.
+    fn note(&self, has_replied: bool) {
+        if let Some(live) = &mut *self.live() {
+            live.suspect = !has_replied;
+            if has_replied {
+                live.replied = (Instant::now(), SystemTime::now());
+            }
         }
-        idle.extend(self.connection.take());
-        Ok(values)
+    }
+
+    /// Returns the connection if it is open, as far as is known.
+    fn open(&self) -> Option<Live> {
+        let live = self.live();
+        live.as_ref()
+            .filter(|it| it.ended.has_changed().is_ok())
+            .cloned()
+    }
+
+    /// Forgets the connection: the next request makes a new one.
+    pub(crate) fn disconnect(&self) {
+        *self.live() = None;
+    }
+
+    /// Sets the time of the last reply back, as if the process had been frozen.
+    #[cfg(test)]
+    pub(crate) fn freeze(&self, long: Duration) {
+        if let Some(live) = &mut *self.live() {
+            live.replied.1 -= long;
+        }
+    }
+
+    /// Returns the connection. A panic cannot leave it half written, so a poisoned lock is still good.
+    fn live(&self) -> MutexGuard<'_, Option<Live>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Closes the connection, unless a reply came: the send was given up, or failed. Other ones to the same server are tried first.
-impl Drop for Link<'_> {
+/// Notes at its end whether a reply came: a send can be given up.
+struct Sent<'a>(&'a Server, bool);
+
+impl Drop for Sent<'_> {
     fn drop(&mut self) {
-        if self.connection.is_some() {
-            self.server.suspect.store(true, Ordering::Relaxed);
-        }
+        self.0.note(self.1);
     }
 }
 
 impl Connector {
-    /// Connects within a time, logs in, and waits for a reply.
-    async fn open(&self, address: &Address, limit: Duration) -> Result<Connection, Failure> {
-        let password = match &self.target.password {
-            Some(password) => Some(password.next().await.map_err(|error| {
-                let text = format!(
-                    "there is no password for {address}: correct the function that returns it ({error})"
-                );
-                Failure::unsent(StoreErrorKind::Credentials, text)
-            })?),
-            None => None,
+    async fn password(&self, address: &Address, wait: Duration) -> Result<Option<String>, Failure> {
+        let Some(password) = &self.target.password else {
+            return Ok(None);
         };
-        let limit = CONNECT.min(limit);
-        let made = timeout(limit, self.connect(address, password.as_deref())).await;
-        made.unwrap_or_else(|_| {
-            let tls = self.tls.as_ref().map_or("", |_| ", and that it serves TLS");
-            let text = format!(
-                "no connection to {address} within {limit:?}: check that it replies, its address, the network and the security groups{tls}"
-            );
-            Err(Failure::unsent_for_long(text))
-        })
+        let text = match timeout(wait, password.next()).await {
+            Ok(Ok(password)) => return Ok(Some(password)),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("it did not end within {wait:?}"),
+        };
+        let text = format!(
+            "there is no password for {address}: correct the function that returns it ({text})"
+        );
+        Err(Failure::unsent(StoreErrorKind::Credentials, text))
     }
 
-    async fn connect(
-        &self,
-        address: &Address,
-        password: Option<&str>,
-    ) -> Result<Connection, Failure> {
+    /// Connects, logs in, and waits for a reply.
+    async fn connect(&self, address: &Address, password: Option<String>) -> Result<Live, Failure> {
         let Address { host, port } = address;
         let stream = TcpStream::connect((host.as_str(), *port)).await;
         let stream = stream.map_err(|error| {
@@ -278,7 +246,7 @@ impl Connector {
         // A request is one write, which must not wait for more.
         let _ = stream.set_nodelay(true);
         let Some(tls) = &self.tls else {
-            return self.log_in(Box::new(stream), address, password).await;
+            return self.log_in(stream, address, password).await;
         };
         let name = ServerName::try_from(host.clone()).map_err(|_| {
             let text = format!("{address} has no name that a certificate can have: check the URL");
@@ -286,48 +254,61 @@ impl Connector {
         })?;
         let stream = tls.connect(name, stream).await;
         let stream = stream.map_err(|error| tls_failed(&error, address))?;
-        self.log_in(Box::new(stream), address, password).await
+        self.log_in(stream, address, password).await
     }
 
     async fn log_in(
         &self,
-        stream: Box<dyn Stream>,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         address: &Address,
-        password: Option<&str>,
-    ) -> Result<Connection, Failure> {
-        let replied = (Instant::now(), SystemTime::now());
-        let mut connection = Connection {
-            stream,
-            input: Vec::with_capacity(1_024),
-            replied,
-        };
-        let (user, database) = (
-            self.target.user.as_deref(),
-            self.target.database.to_string(),
-        );
-        let mut hello: Vec<Vec<&str>> = Vec::new();
-        if let Some(password) = password {
-            hello.push(["AUTH"].into_iter().chain(user).chain([password]).collect());
-        }
-        if database != "0" {
-            hello.push(vec!["SELECT", &database]);
-        }
-        // For a server that hangs, its kernel accepts connections too.
-        hello.push(vec!["PING"]);
-        let commands: Vec<u8> = hello.iter().flat_map(|words| command(words)).collect();
-        let replies = connection.ask(&commands, hello.len()).await;
-        let replies = replies.map_err(|error| {
+        password: Option<String>,
+    ) -> Result<Live, Failure> {
+        let closed = |error: RedisError| {
             let text = format!(
                 "{address} closed the connection ({error}): check that it is a Valkey or Redis server, whether it needs TLS (`rediss://`), and its `maxclients`"
             );
             Failure::unsent(StoreErrorKind::Unreachable, text)
-        })?;
-        for (reply, words) in replies.into_iter().zip(hello) {
-            if let Value::Error(error) = reply {
-                refused(Failure::of(&error, address), words[0], address)?;
+        };
+        let mut hello = redis::pipe();
+        if let Some(password) = password {
+            hello.cmd("AUTH").arg(&self.target.user).arg(password);
+        }
+        if self.target.database != 0 {
+            hello.cmd("SELECT").arg(self.target.database);
+        }
+        // For a server that hangs, its kernel accepts connections too.
+        hello.cmd("PING");
+        // The engine ends a request, by the time that its call has. The login is ours: `redis` does not say why it was refused.
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        let no_login = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let made = MultiplexedConnection::new_with_config(&no_login, stream, config).await;
+        let (mut connection, driver) = made.map_err(closed)?;
+        // No task holds the connection before the replies, so that none stays.
+        let mut driver = Box::pin(driver);
+        let replied = {
+            let mut replied = pin!(connection.send_packed_commands(&hello, 0, hello.len()));
+            poll_fn(|context| {
+                let _ = driver.as_mut().poll(context);
+                replied.as_mut().poll(context)
+            })
+            .await
+        };
+        for (reply, command) in replied.map_err(closed)?.into_iter().zip(hello.cmd_iter()) {
+            if let Err(failure) = Failure::check(reply, address) {
+                refused(failure, command, address)?;
             }
         }
-        Ok(connection)
+        let (end, ended) = watch::channel(());
+        tokio::spawn(async move {
+            driver.await;
+            drop(end);
+        });
+        Ok(Live {
+            connection,
+            ended,
+            replied: (Instant::now(), SystemTime::now()),
+            suspect: false,
+        })
     }
 }
 
@@ -336,7 +317,7 @@ fn tls_failed(error: &io::Error, address: &Address) -> Failure {
     let of_tls = error.get_ref().and_then(|it| it.downcast_ref());
     let advice = match of_tls {
         Some(InvalidCertificate(Wrong::NotValidForName | Wrong::NotValidForNameContext { .. })) => {
-            "in the URL, write the name that its certificate is for"
+            "reach it by the name that its certificate is for (in the URL; in a cluster `cluster-preferred-endpoint-type hostname`)"
         }
         Some(InvalidCertificate(Wrong::UnknownIssuer)) => {
             "set SSL_CERT_FILE to a file with its certificate authority"
@@ -355,38 +336,39 @@ fn tls_failed(error: &io::Error, address: &Address) -> Failure {
 }
 
 /// Returns the failure of a connection over which the server has refused this command, unless it may perform others.
-fn refused(failure: Failure, command: &str, address: &Address) -> Result<(), Failure> {
-    let Failure {
-        maybe_applied,
-        next,
-        ..
-    } = &failure;
-    let (kind, advice) = match command {
-        // For every command: it is full, or loads its data.
-        _ if *next == Next::Pause => return Err(failure),
-        "AUTH" => (
+fn refused(failure: Failure, command: &Cmd, address: &Address) -> Result<(), Failure> {
+    let is = |name: &[u8]| command.args_iter().next() == Some(Arg::Simple(name));
+    let fail = |kind, advice| {
+        Err(Failure::unsent(
+            kind,
+            format!("{address} refused the {advice}"),
+        ))
+    };
+    // For every command: it is full, or loads its data.
+    if failure.next == Next::Pause {
+        return Err(failure);
+    }
+    if is(b"AUTH") {
+        return fail(
             StoreErrorKind::Credentials,
             "login: check IDEMPOTENCY_VALKEY_USER and IDEMPOTENCY_VALKEY_PASSWORD, or those of the URL",
-        ),
-        "SELECT" if *maybe_applied => (
+        );
+    }
+    if is(b"SELECT") && failure.maybe_applied {
+        return fail(
             StoreErrorKind::Rejected,
             "connection: check the database number of the URL, which is 0 in a cluster",
-        ),
-        // A server that cannot write to its disk says so, and reads.
-        "PING" if !maybe_applied && failure.error.kind() != StoreErrorKind::Credentials => {
-            return Ok(());
-        }
-        _ => {
-            return Err(Failure {
-                maybe_applied: false,
-                ..failure
-            });
-        }
-    };
-    Err(Failure::unsent(
-        kind,
-        format!("{address} refused the {advice}"),
-    ))
+        );
+    }
+    // A server that cannot write to its disk says so, and reads.
+    let is_refused = failure.maybe_applied || failure.error.kind() == StoreErrorKind::Credentials;
+    if is(b"PING") && !is_refused {
+        return Ok(());
+    }
+    Err(Failure {
+        maybe_applied: false,
+        ..failure
+    })
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! What an error means: whether the write may be applied, whether the store sends again, and what to do.
 
-use std::io;
-
 use idempotency_core::store::{StoreError, StoreErrorKind};
+use redis::{ErrorKind, RedisError, Value};
 
 use crate::address::Address;
 
@@ -73,7 +72,7 @@ const UNKNOWN: &str = "check that it is Redis 6.2 or later, or Valkey, and what 
 const REPLICA: &str =
     "it is a replica: write the endpoint of the primary, or wait for the failover";
 const NO_PASSWORD: &str = "set IDEMPOTENCY_VALKEY_PASSWORD, or the password in the URL";
-const NO_HASH: &str = "the key of the record holds no hash: another program uses the prefix, so set another one (IDEMPOTENCY_VALKEY_PREFIX)";
+const NO_HASH: &str = "the key of the record holds no hash: another program uses the prefix, so set another one (IDEMPOTENCY_VALKEY_PREFIX, `prefix` of the builder)";
 
 /// What a user of the server needs.
 pub(crate) const PERMISSIONS: &str = "give its user `+evalsha +eval +info +cluster|slots +hgetall +hmget +hset +hdel +del +expire +persist +scan +ping +select +asking` for the keys of the prefix";
@@ -110,7 +109,12 @@ impl Failure {
     }
 
     /// Returns the failure of a connection that broke after a command was sent to this server. What changes nothing is sent again.
-    pub(crate) fn broken(error: &io::Error, server: &Address) -> Self {
+    pub(crate) fn broken(error: &RedisError, server: &Address) -> Self {
+        let error = match error.kind() {
+            // It quotes the reply.
+            ErrorKind::Parse => "the reply is none of Valkey or Redis".to_owned(),
+            _ => short(&error.to_string()),
+        };
         let text = format!(
             "the connection to {server} broke before a reply ({error}): check that the server runs, and the network"
         );
@@ -120,8 +124,19 @@ impl Failure {
         }
     }
 
+    /// Returns a reply of this server, or what it means if it is an error.
+    pub(crate) fn check(reply: Value, server: &Address) -> Result<Value, Self> {
+        match reply {
+            Value::ServerError(error) => {
+                let text = [error.code(), error.details().unwrap_or_default()].join(" ");
+                Err(Self::of(&text, server))
+            }
+            reply => Ok(reply),
+        }
+    }
+
     /// Returns what an error means that this server replied.
-    pub(crate) fn of(error: &str, server: &Address) -> Self {
+    fn of(error: &str, server: &Address) -> Self {
         let mut words = error.split(' ');
         let code = words.next().unwrap_or_default();
         let to = words.nth(1).and_then(Address::of).map(|to| Address {
@@ -194,6 +209,12 @@ mod tests {
         Address::of("cache:6379").unwrap()
     }
 
+    /// Returns the failure of an error as it is read from the wire.
+    fn replied(line: &str) -> Failure {
+        let reply = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
+        Failure::check(reply, &server()).unwrap_err()
+    }
+
     #[test]
     fn what_the_server_says_before_it_performs_a_command_was_not_applied() {
         let to = || Address::of("10.0.0.2:7000").unwrap();
@@ -220,7 +241,7 @@ mod tests {
             ),
             ("WRONGTYPE Operation against", "WrongSchema", Next::Fail),
         ] {
-            let failure = Failure::of(line, &server());
+            let failure = replied(line);
             assert_eq!(format!("{:?}", failure.error.kind()), kind, "{line}");
             assert_eq!(failure.next, next, "{line}");
             assert!(!failure.maybe_applied, "{line}");
@@ -234,12 +255,15 @@ mod tests {
 
     #[test]
     fn a_lost_reply_and_an_error_that_is_not_known_may_be_applied() {
-        let closed = io::Error::from(io::ErrorKind::BrokenPipe);
-        let broken = Failure::broken(&closed, &server());
-        assert!(broken.maybe_applied);
-        assert_eq!(broken.error.kind(), StoreErrorKind::Unreachable);
+        let closed = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        for error in [closed.into(), (ErrorKind::Parse, "s3cr3t").into()] {
+            let broken = Failure::broken(&error, &server());
+            assert!(broken.maybe_applied);
+            assert_eq!(broken.error.kind(), StoreErrorKind::Unreachable);
+            assert!(!broken.error.to_string().contains("s3cr3t"));
+        }
         for error in ["ERR something else", "UNKNOWN code"] {
-            let failure = Failure::of(error, &server());
+            let failure = replied(error);
             assert!(failure.maybe_applied);
             assert_eq!(failure.error.kind(), StoreErrorKind::Rejected);
         }
@@ -280,14 +304,14 @@ mod tests {
     #[test]
     fn an_error_is_one_line_without_the_arguments_that_a_server_quotes() {
         let line = "ERR unknown command 'EVALSHA', with args beginning with: 's3cr3t'";
-        let failure = Failure::of(line, &server());
+        let failure = replied(line);
         let text = failure.error.to_string();
         assert!(
             text.contains("unknown command") && !text.contains("s3cr3t"),
             "{text}"
         );
         let long = format!("ERR {}", "x".repeat(1_000));
-        let text = Failure::of(&long, &server()).error.to_string();
+        let text = replied(&long).error.to_string();
         assert!(text.len() < 500, "{text}");
     }
 }

@@ -12,7 +12,6 @@
 //! |---|---|
 //! | `key` | the key of a record, its slot in a cluster |
 //! | `password`, `address` | the password of a connection; what a URL says |
-//! | `resp` | commands and replies, as they are sent |
 //! | `failure` | what an error means: whether the write may be applied, and what to do |
 //! | `request`, `script.lua`, `compare.lua` | a write as a run of the script |
 //! | `reply` | the record in the reply of the script |
@@ -34,7 +33,6 @@ mod nodes;
 mod password;
 mod reply;
 mod request;
-mod resp;
 mod scan;
 mod send;
 mod start;

@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use redis::Value;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::address::Address;
 use crate::connection::{Connector, PING, Server};
 use crate::key::slot;
-use crate::resp::{Value, command};
+use crate::reply::{list, number};
 
 /// The servers of a store.
 pub(crate) struct Nodes {
@@ -103,34 +105,29 @@ impl Nodes {
         !self.known().slots.is_empty()
     }
 
-    /// Asks the servers which slots they have, `first` and the others, until one replies. Without a reply all stays as it is.
-    pub(crate) async fn learn(&self, first: &Arc<Server>) {
-        self.learn_of(first, true).await;
-    }
-
-    /// Asks the servers which slots they have, but not this one, which does not serve.
-    pub(crate) async fn learn_without(&self, failed: &Arc<Server>) {
-        self.learn_of(failed, false).await;
-    }
-
-    async fn learn_of(&self, first: &Arc<Server>, is_asked: bool) {
+    /// Asks which slots the servers have: this one if it `serves`, and otherwise the other ones. Without a reply all stays as it is.
+    pub(crate) async fn learn(&self, of: &Arc<Server>, serves: bool) {
         let learnt = self.known().learnt;
         let _one = self.asking.lock().await;
         if self.known().learnt != learnt {
             return;
         }
-        let known: Vec<_> = self.known().servers.values().cloned().collect();
-        let others = [Arc::clone(&self.seed)].into_iter().chain(known);
-        let others = others.filter(|server| server.address != first.address);
-        for server in is_asked
-            .then(|| Arc::clone(first))
-            .into_iter()
-            .chain(others)
-        {
-            if let Some(rows) = slots_of(&server).await {
-                self.keep(rows);
-                return;
+        let mut rows = match serves {
+            true => slots_of(Arc::clone(of)).await,
+            false => None,
+        };
+        if rows.is_none() {
+            let known: Vec<_> = self.known().servers.values().cloned().collect();
+            let others = [Arc::clone(&self.seed)].into_iter().chain(known);
+            let others = others.filter(|server| server.address != of.address);
+            // All at once: each of them can be gone, and the request has little time.
+            let mut asked: JoinSet<_> = others.map(slots_of).collect();
+            while let (None, Some(said)) = (&rows, asked.join_next().await) {
+                rows = said.ok().flatten();
             }
+        }
+        if let Some(rows) = rows {
+            self.keep(rows);
         }
     }
 
@@ -153,6 +150,16 @@ impl Nodes {
         known.learnt += 1;
     }
 
+    /// Keeps a cluster whose first server has all slots.
+    #[cfg(test)]
+    pub(crate) fn keep_all(&self, servers: Vec<Address>) {
+        self.keep(vec![Row {
+            first: 0,
+            last: 16_383,
+            servers,
+        }]);
+    }
+
     /// Returns what is known. A panic cannot leave it half written, so a poisoned lock is still good.
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
@@ -168,24 +175,28 @@ struct Row {
 }
 
 /// Asks one server for the slots of its cluster. `None` if it did not say in time.
-async fn slots_of(server: &Server) -> Option<Vec<Row>> {
-    let slots = command(&["CLUSTER", "SLOTS"]);
-    let asked = async { server.connect(None).await.ok()?.send(&slots, 1).await.ok() };
-    let reply = timeout(PING, asked).await.ok()??.pop()?;
+async fn slots_of(server: Arc<Server>) -> Option<Vec<Row>> {
+    let mut slots = redis::pipe();
+    slots.cmd("CLUSTER").arg("SLOTS");
+    let asked = async {
+        let live = server.connect(None).await?;
+        server.send(live, &slots).await
+    };
+    let reply = timeout(PING, asked).await.ok()?.ok()?.pop()?;
     read_rows(reply, &server.address)
 }
 
 /// Reads the reply to `CLUSTER SLOTS` of the server with this address. `None` if it is none, or has no slot.
 fn read_rows(reply: Value, of: &Address) -> Option<Vec<Row>> {
-    let rows = reply.list()?.map(|row| read_row(row, of));
+    let rows = list(reply)?.map(|row| read_row(row, of));
     let mut rows: Vec<_> = rows.collect::<Option<_>>()?;
     rows.sort();
     (!rows.is_empty()).then_some(rows)
 }
 
 fn read_row(row: Value, of: &Address) -> Option<Row> {
-    let mut row = row.list()?;
-    let [first, last] = [row.next()?.number()?, row.next()?.number()?];
+    let mut row = list(row)?;
+    let [first, last] = [number(row.next()?)?, number(row.next()?)?];
     let servers = row.map(|server| read_server(server, of));
     let servers: Vec<_> = servers.collect::<Option<_>>()?;
     (!servers.is_empty()).then_some(Row {
@@ -196,16 +207,16 @@ fn read_row(row: Value, of: &Address) -> Option<Row> {
 }
 
 fn read_server(server: Value, of: &Address) -> Option<Address> {
-    let mut server = server.list()?;
+    let mut server = list(server)?;
     let host = match server.next()? {
         // The server does not know its own name.
         Value::Nil => String::new(),
-        host => host.text()?,
+        host => redis::from_redis_value(host).ok()?,
     };
     let is_known = !host.is_empty() && host != "?";
     Some(Address {
         host: if is_known { host } else { of.host.clone() },
-        port: server.next()?.number()?.try_into().ok()?,
+        port: number(server.next()?)?.try_into().ok()?,
     })
 }
 
@@ -219,8 +230,7 @@ mod tests {
 
     /// Returns what a server replies on the wire.
     fn reply(text: &str) -> Value {
-        let mut bytes = text.replace(' ', "\r\n").into_bytes();
-        crate::resp::take(&mut bytes).unwrap().unwrap()
+        redis::parse_redis_value(text.replace(' ', "\r\n").as_bytes()).unwrap()
     }
 
     fn row(first: u16, last: u16, servers: &[&str]) -> Row {

@@ -6,9 +6,9 @@ use idempotency_core::compression::decompress;
 use idempotency_core::record::{
     Attribute, Columns, Data, Field, Record, RecordedSteps, StoredEvent,
 };
+use redis::Value;
 
 use crate::request::{LARGEST_VALUE, STEP};
-use crate::resp::Value;
 
 /// What the script did.
 #[derive(Debug)]
@@ -26,18 +26,39 @@ pub(crate) enum Reply {
 impl Reply {
     /// Reads the reply. `None` if it is none of the script.
     pub(crate) fn of(value: Value) -> Option<Self> {
-        let mut parts = value.list()?;
-        let code = parts.next()?.number()?;
+        let mut parts = list(value)?;
+        let code = number(parts.next()?)?;
         Some(match code {
             0 => Self::Refused(Fields::of(parts)?),
             1 => Self::Applied(Fields::of(parts)?),
             2 => Self::NoSteps,
             3 | 4 => Self::Failed {
-                text: String::from_utf8_lossy(&parts.next()?.bytes()?).into_owned(),
+                text: String::from_utf8_lossy(&bytes(parts.next()?)?).into_owned(),
                 has_written: code == 4,
             },
             _ => return None,
         })
+    }
+}
+
+pub(crate) fn list(value: Value) -> Option<std::vec::IntoIter<Value>> {
+    match value {
+        Value::Array(values) => Some(values.into_iter()),
+        _ => None,
+    }
+}
+
+pub(crate) fn number(value: Value) -> Option<i64> {
+    match value {
+        Value::Int(number) => Some(number),
+        _ => None,
+    }
+}
+
+fn bytes(value: Value) -> Option<Vec<u8>> {
+    match value {
+        Value::BulkString(bytes) => Some(bytes),
+        _ => None,
     }
 }
 
@@ -53,7 +74,7 @@ impl Fields {
     pub(crate) fn of(mut parts: impl Iterator<Item = Value>) -> Option<Option<Self>> {
         let mut values = Vec::with_capacity(parts.size_hint().0 / 2);
         while let Some(name) = parts.next() {
-            values.push((name.bytes()?, parts.next()?.bytes()?));
+            values.push((bytes(name)?, bytes(parts.next()?)?));
         }
         Some((!values.is_empty()).then_some(Self {
             values,
@@ -206,15 +227,15 @@ mod tests {
     use super::*;
 
     fn value(text: &[u8]) -> Value {
-        Value::Text(text.to_vec())
+        Value::BulkString(text.to_vec())
     }
 
     fn reply(code: i64, fields: &[(&str, &[u8])]) -> Option<Reply> {
         let fields = fields
             .iter()
             .flat_map(|(name, it)| [value(name.as_bytes()), value(it)]);
-        Reply::of(Value::List(
-            [Value::Number(code)].into_iter().chain(fields).collect(),
+        Reply::of(Value::Array(
+            [Value::Int(code)].into_iter().chain(fields).collect(),
         ))
     }
 
@@ -307,7 +328,7 @@ mod tests {
         ));
         assert!(matches!(reply(2, &[]), Some(Reply::NoSteps)));
         for (code, written) in [(3, false), (4, true)] {
-            let failed = Value::List(vec![Value::Number(code), value(b"OOM full")]);
+            let failed = Value::Array(vec![Value::Int(code), value(b"OOM full")]);
             let Some(Reply::Failed { text, has_written }) = Reply::of(failed) else {
                 panic!("{code} is a failure");
             };
@@ -315,11 +336,11 @@ mod tests {
         }
         for other in [
             value(b"OK"),
-            Value::List(Vec::new()),
-            Value::List(vec![Value::Number(5)]),
-            Value::List(vec![Value::Number(3)]),
-            Value::List(vec![Value::Number(1), value(b"v")]),
-            Value::List(vec![Value::Number(1), Value::Nil, Value::Nil]),
+            Value::Array(Vec::new()),
+            Value::Array(vec![Value::Int(5)]),
+            Value::Array(vec![Value::Int(3)]),
+            Value::Array(vec![Value::Int(1), value(b"v")]),
+            Value::Array(vec![Value::Int(1), Value::Nil, Value::Nil]),
         ] {
             let text = format!("{other:?}");
             assert!(Reply::of(other).is_none(), "{text}");

@@ -9,8 +9,7 @@ use idempotency_core::compression::compress;
 use idempotency_core::record::{Attribute, FieldValue, Record, Status};
 use idempotency_core::store::{Condition, Operand, RecordWrite, Write};
 use idempotency_core::time::EpochSeconds;
-
-use crate::resp::{Arguments, digits};
+use redis::Cmd;
 
 const SCRIPT: &str = include_str!("script.lua");
 
@@ -48,7 +47,7 @@ pub(crate) enum TooLarge {
 /// What distinguishes one text of the script from another.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// True if the whole record is read: it is returned, or its steps are dropped. Otherwise what the condition names.
+    /// True if the whole record is read at once: it is returned, or its steps are dropped. Otherwise first what the condition names.
     reads_all: bool,
     condition: String,
     /// Whether the condition holds without a record.
@@ -95,7 +94,7 @@ impl Shape {
 pub(crate) struct Request {
     kind: &'static str,
     pub(crate) shape: Shape,
-    pub(crate) arguments: Arguments,
+    pub(crate) arguments: Cmd,
 }
 
 impl Request {
@@ -103,14 +102,14 @@ impl Request {
         let mut request = Self {
             kind,
             shape: Shape {
-                reads_all: matches!(kind, "put" | "read" | "list"),
+                reads_all: matches!(kind, "put" | "read"),
                 condition: String::with_capacity(512),
                 holds_for_none: condition.holds(None),
                 ..Shape::default()
             },
-            arguments: Arguments::new(),
+            arguments: Cmd::with_capacity(32, 1_024),
         };
-        request.arguments.push(kind);
+        request.arguments.arg(kind);
         request.render(condition);
         request
     }
@@ -161,7 +160,7 @@ impl Request {
             }
         }
         // Each is a name and a value, the first one that of the format.
-        match (request.arguments.count() - request.shape.first) / 2 {
+        match (request.count() - request.shape.first) / 2 {
             0..=MOST_FIELDS => Ok(request),
             fields => Err(TooLarge::Fields(fields)),
         }
@@ -188,7 +187,7 @@ impl Request {
                     Some(Status::Completed) => KEPT_AFTER_EXPIRATION,
                     _ => CLAIM_KEPT_AFTER_EXPIRATION,
                 };
-                self.number(life(*expiration, now, kept));
+                self.arguments.arg(life(*expiration, now, kept));
                 "until"
             }
             None if is_put => "never",
@@ -198,8 +197,12 @@ impl Request {
         for (attribute, value) in set.fields().filter(|(it, _)| !is_removed(*it)) {
             let name = attribute.default_name();
             match value {
-                FieldValue::Seconds(at) => self.time(name, at.get()),
-                FieldValue::Millis(at) => self.time(name, at.get()),
+                FieldValue::Seconds(at) => {
+                    self.arguments.arg(name).arg(at.get());
+                }
+                FieldValue::Millis(at) => {
+                    self.arguments.arg(name).arg(at.get());
+                }
                 FieldValue::Text(text) => self.field(name, text, None)?,
                 FieldValue::Data(data) => self.field(name, data.as_str(), compress_above)?,
                 FieldValue::Event(event) => self.field(name, event.stored(), compress_above)?,
@@ -215,9 +218,12 @@ impl Request {
     }
 
     fn begin_fields(&mut self) {
-        self.shape.first = self.arguments.count() + 1;
-        self.arguments.push(FORMAT.0);
-        self.arguments.push(FORMAT.1);
+        self.shape.first = self.count() + 1;
+        self.arguments.arg(FORMAT.0).arg(FORMAT.1);
+    }
+
+    fn count(&self) -> usize {
+        self.arguments.args_iter().len()
     }
 
     fn step(&mut self, name: &str, result: &str, above: Option<usize>) -> Result<(), TooLarge> {
@@ -232,22 +238,9 @@ impl Request {
         }
         let is_long = above.is_some_and(|above| value.len() > above);
         let compressed = is_long.then(|| compress(value, value.len())).flatten();
-        self.arguments.push(name);
-        self.arguments
-            .push(compressed.as_deref().unwrap_or(value.as_bytes()));
+        let value = compressed.as_deref().unwrap_or(value.as_bytes());
+        self.arguments.arg(name).arg(value);
         Ok(())
-    }
-
-    fn time(&mut self, name: &str, at: i64) {
-        self.arguments.push(name);
-        self.number(at);
-    }
-
-    fn number(&mut self, number: i64) {
-        match usize::try_from(number) {
-            Ok(number) => digits(number, |digits| self.arguments.push(digits)),
-            Err(_) => self.arguments.push(number.to_string()),
-        }
     }
 
     /// Adds a condition, as an expression of Lua on a record that exists.
@@ -261,8 +254,8 @@ impl Request {
                 self.group(&[], "false", "")
             }
             Condition::Differs(..) => self.group(&[], "true", ""),
-            Condition::Exists(it) => self.text(["record.", it.default_name(), " ~= nil"]),
-            Condition::Missing(it) => self.text(["record.", it.default_name(), " == nil"]),
+            Condition::Exists(it) => self.text(&format!("record.{} ~= nil", it.default_name())),
+            Condition::Missing(it) => self.text(&format!("record.{} == nil", it.default_name())),
             Condition::All(parts) => self.group(parts, "true", " and "),
             Condition::Any(parts) => self.group(parts, "false", " or "),
         }
@@ -270,58 +263,40 @@ impl Request {
 
     /// Adds a comparison with an operand. What cannot be compared is different, and not below.
     fn compare(&mut self, attribute: &Attribute, operand: &Operand, operator: &str) {
-        let compare = match operand {
+        let function = match operand {
             Operand::Text(text) => {
-                self.arguments.push(text);
-                if operator == "<" { "(bytes(" } else { "" }
+                self.arguments.arg(text);
+                if operator == "<" { "bytes" } else { "" }
             }
             Operand::Seconds(at) => {
-                self.number(at.get());
-                "(numbers("
+                self.arguments.arg(at.get());
+                "numbers"
             }
             Operand::Millis(at) => {
-                self.number(at.get());
-                "(numbers("
+                self.arguments.arg(at.get());
+                "numbers"
             }
         };
-        let (before, after, last) = match compare {
-            "" => (operator, "]", ""),
-            _ => (",", "]) or 1) ", operator),
-        };
-        self.shape.compares |= !compare.is_empty();
-        self.text([
-            compare,
-            "record.",
-            attribute.default_name(),
-            " ",
-            before,
-            " arguments[",
-        ]);
-        let condition = &mut self.shape.condition;
-        digits(self.arguments.count(), |digits| {
-            condition.extend(digits.iter().map(|digit| char::from(*digit)));
+        let (name, number) = (attribute.default_name(), self.count());
+        self.shape.compares |= !function.is_empty();
+        self.text(&match function {
+            "" => format!("record.{name} {operator} arguments[{number}]"),
+            _ => format!("({function}(record.{name} , arguments[{number}]) or 1) {operator} 0"),
         });
-        self.text([after, last, if last.is_empty() { "" } else { " 0" }]);
     }
 
-    fn text<const PARTS: usize>(&mut self, parts: [&str; PARTS]) {
-        for part in parts {
-            self.shape.condition.push_str(part);
-        }
+    fn text(&mut self, text: &str) {
+        self.shape.condition.push_str(text);
     }
 
     fn group(&mut self, parts: &[Condition], of_none: &str, between: &str) {
-        self.shape.condition.push('(');
+        self.text("(");
         for (number, part) in parts.iter().enumerate() {
-            if number > 0 {
-                self.shape.condition.push_str(between);
-            }
+            self.text(if number > 0 { between } else { "" });
             self.render(part);
         }
-        if parts.is_empty() {
-            self.shape.condition.push_str(of_none);
-        }
-        self.shape.condition.push(')');
+        self.text(if parts.is_empty() { of_none } else { "" });
+        self.text(")");
     }
 }
 
@@ -345,7 +320,6 @@ mod tests {
     use idempotency_core::time::EpochMillis;
 
     use super::*;
-    use crate::resp::{self, Value, command_with};
 
     const NOW: EpochSeconds = EpochSeconds::new(1_700_000_000);
 
@@ -398,12 +372,8 @@ mod tests {
     }
 
     fn words(request: &Request) -> Vec<Vec<u8>> {
-        let mut command = command_with(&[], &request.arguments);
-        let Some(Value::List(words)) = resp::take(&mut command).unwrap() else {
-            panic!("a command is a list")
-        };
-        let words = words.into_iter().map(|word| match word {
-            Value::Text(text) => text,
+        let words = request.arguments.args_iter().map(|word| match word {
+            redis::Arg::Simple(word) => word.to_vec(),
             _ => panic!("an argument is a text"),
         });
         words.collect()

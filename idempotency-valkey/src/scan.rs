@@ -13,9 +13,11 @@ use crate::address::Address;
 use crate::connection::Server;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::resp::{Value, command};
 use crate::start::Info;
 use crate::store::ValkeyStore;
+
+/// The most records of a page. Meanwhile the server serves no other request, and the replies take its memory.
+const MOST_RECORDS: usize = 1_000;
 
 /// Where a page begins: at a cursor of a server, after the records that its last step found beyond the limit of a page.
 struct Position {
@@ -67,7 +69,7 @@ impl StoreScan for ValkeyStore {
             };
             let nodes = &self.sender.nodes;
             if !nodes.is_cluster() {
-                nodes.learn(nodes.seed()).await;
+                nodes.learn(nodes.seed(), true).await;
             }
             let servers = nodes.primaries();
             let at = match &position.server {
@@ -77,7 +79,7 @@ impl StoreScan for ValkeyStore {
                 })?,
             };
             let server = &servers[at];
-            let limit = request.limit.max(1);
+            let limit = request.limit.clamp(1, MOST_RECORDS);
             if position.left.is_empty() {
                 self.step(server, request.prefix, limit, &mut position)
                     .await?;
@@ -133,21 +135,13 @@ impl ValkeyStore {
         limit: usize,
         position: &mut Position,
     ) -> Result<(), StoreError> {
-        let (pattern, limit) = (self.prefix.pattern(prefix), limit.to_string());
         // A server that is no primary any more can have old records.
-        let info = command(&["INFO", "replication"]);
-        let scan = [
-            "SCAN",
-            &position.cursor,
-            "MATCH",
-            &pattern,
-            "COUNT",
-            &limit,
-            "TYPE",
-            "hash",
-        ];
-        let both = [info, command(&scan)].concat();
-        let replies = self.sender.read_all(server, &both, 2).await;
+        let mut both = redis::pipe();
+        both.cmd("INFO").arg("replication");
+        both.cmd("SCAN").arg(&position.cursor);
+        both.arg("MATCH").arg(self.prefix.pattern(prefix));
+        both.arg("COUNT").arg(limit).arg("TYPE").arg("hash");
+        let replies = self.sender.read_all(server, &both).await;
         let replies = replies.map_err(|failure| failure.error)?;
         let mut replies = replies.into_iter().flatten();
         if replies
@@ -159,12 +153,16 @@ impl ValkeyStore {
                 "the server is no primary any more, so the listing is not complete: list again",
             ));
         }
-        let reply = replies.next().unwrap_or(Value::Nil);
-        let (cursor, keys) = read_step(reply).ok_or_else(|| {
+        let read = redis::from_redis_value(replies.next().unwrap_or_default());
+        let (cursor, keys): (_, Vec<Vec<u8>>) = read.map_err(|_| {
             self.rejected("the reply to SCAN cannot be read: check what stands before the server")
         })?;
         position.cursor = cursor;
-        let ids = keys.iter().filter_map(|key| self.prefix.id(key));
+        // The key of another program can be no UTF-8.
+        let keys = keys
+            .into_iter()
+            .filter_map(|key| String::from_utf8(key).ok());
+        let ids = keys.filter_map(|key| self.prefix.id(&key));
         position.left = ids.map(|id| id.as_str().to_owned()).collect();
         Ok(())
     }
@@ -182,11 +180,11 @@ impl ValkeyStore {
         let key = |id: &str| self.prefix.key(&RecordId::new(id));
         let script = self.sender.script(filter);
         // The first one brings the script.
-        let commands = ids.iter().enumerate();
-        let commands: Vec<_> = commands
-            .flat_map(|(number, id)| script.command(&key(id), filter, number == 0))
-            .collect();
-        let replies = self.sender.read_all(server, &commands, ids.len()).await;
+        let mut commands = redis::pipe();
+        for (number, id) in ids.iter().enumerate() {
+            commands.add_command(script.command(&key(id), filter, number == 0));
+        }
+        let replies = self.sender.read_all(server, &commands).await;
         let replies = replies.map_err(|failure| failure.error)?;
         let mut records = Vec::new();
         for (id, reply) in ids.into_iter().zip(replies) {
@@ -212,13 +210,6 @@ impl ValkeyStore {
             format!("{}: {text}", idempotency_core::store::Store::name(self)),
         )
     }
-}
-
-/// Reads the reply to `SCAN`: the next cursor, and keys. That of another program can be no UTF-8.
-fn read_step(reply: Value) -> Option<(String, Vec<String>)> {
-    let mut parts = reply.list()?;
-    let (cursor, keys) = (parts.next()?.text()?, parts.next()?.list()?);
-    Some((cursor, keys.filter_map(Value::text).collect()))
 }
 
 #[cfg(test)]

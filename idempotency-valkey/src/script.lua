@@ -22,6 +22,20 @@ if exists then
   $COMPARE
   holds = $CONDITION
 end
+if kind == 'list' then
+  if not holds then return {0} end
+  if #flat == 0 then flat = redis.call('HGETALL', key) end
+  local reply = {1}
+  for i = 1, #flat, 2 do
+    local name = flat[i]
+    -- The values of these can be long, and are not shown.
+    if name ~= 'data' and name ~= 'event' and name ~= 'steps' and name:sub(1, 5) ~= 'step:' then
+      reply[#reply + 1] = name
+      reply[#reply + 1] = flat[i + 1]
+    end
+  end
+  return reply
+end
 if not holds then
   -- Changes nothing. A server that is no primary any more refuses it: its record can be old.
   local tried = redis.pcall('HDEL', key, '')
@@ -31,7 +45,7 @@ end
 
 -- Returns the record without the event, which no rule of the protocol asks for.
 local function with_record(code)
-  if not record.event or kind == 'read' then
+  if kind == 'read' or #names == 0 and not record.event then
     table.insert(flat, 1, code)
     return flat
   end
@@ -45,17 +59,6 @@ local function with_record(code)
   return reply
 end
 if not holds then return with_record(0) end
-if kind == 'list' then
-  -- A filter can ask whether these exist. Their values are not shown.
-  local reply = {1}
-  for name, value in pairs(record) do
-    if name ~= 'data' and name ~= 'event' and name ~= 'steps' and name:sub(1, 5) ~= 'step:' then
-      reply[#reply + 1] = name
-      reply[#reply + 1] = value
-    end
-  end
-  return reply
-end
 if kind == 'step' and not record.steps then return {2} end
 
 -- Performs a command that writes. Afterwards a failure is one in the middle.

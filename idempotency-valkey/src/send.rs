@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
+use redis::{Arg, Cmd, Pipeline, Value};
 use tokio::time::{sleep, timeout};
 
 use crate::address::Address;
@@ -16,7 +17,6 @@ use crate::failure::{Failure, Next};
 use crate::nodes::Nodes;
 use crate::reply::Reply;
 use crate::request::{Request, Shape};
-use crate::resp::{Value, command, command_with};
 
 /// The most pauses of one request. After each it is sent again.
 pub(crate) const MOST_PAUSES: u32 = 4;
@@ -49,12 +49,20 @@ pub(crate) struct Script {
 
 impl Script {
     /// Returns the command that runs the script: by its digest, or by its whole text, with which the server keeps it.
-    pub(crate) fn command(&self, key: &str, request: &Request, whole: bool) -> Vec<u8> {
+    pub(crate) fn command(&self, key: &str, request: &Request, whole: bool) -> Cmd {
         let [name, script] = match whole {
             true => ["EVAL", &self.text],
             false => ["EVALSHA", &self.digest],
         };
-        command_with(&[name, script, "1", key], &request.arguments)
+        let arguments = request.arguments.args_iter();
+        let mut command = Cmd::with_capacity(arguments.len() + 4, 1_024);
+        command.arg(name).arg(script).arg(1).arg(key);
+        for argument in arguments {
+            if let Arg::Simple(argument) = argument {
+                command.arg(argument);
+            }
+        }
+        command
     }
 }
 
@@ -100,10 +108,10 @@ impl Sender {
     pub(crate) async fn read(
         &self,
         server: &Arc<Server>,
-        command: &[u8],
+        command: &Cmd,
         log: &SendLog,
     ) -> Result<Value, StoreError> {
-        let (to, command) = (To::Server(server), |_| command.to_vec());
+        let (to, command) = (To::Server(server), |_| command.clone());
         self.send(to, command, false, |value, _| Ok(value), log)
             .await
     }
@@ -117,20 +125,16 @@ impl Sender {
     pub(crate) async fn read_all(
         &self,
         server: &Server,
-        commands: &[u8],
-        replies: usize,
+        commands: &Pipeline,
     ) -> Result<Vec<Option<Value>>, Failure> {
-        let link = server.connect(None).await?;
-        let replies = in_time(server, link.send(commands, replies)).await?;
-        let replies = replies.into_iter().map(|reply| match reply {
-            Value::Error(error) => {
-                let failure = Failure::of(&error, &server.address);
-                match failure.next {
-                    Next::Follow(_) | Next::Ask(_) | Next::SendScript => Ok(None),
-                    _ => Err(failure),
-                }
-            }
-            reply => Ok(Some(reply)),
+        let live = server.connect(None).await?;
+        let replies = in_time(server, server.send(live, commands)).await?;
+        let replies = replies.into_iter().map(|reply| {
+            let reply = Failure::check(reply, &server.address);
+            reply.map(Some).or_else(|failure| match failure.next {
+                Next::Follow(_) | Next::Ask(_) | Next::SendScript => Ok(None),
+                _ => Err(failure),
+            })
         });
         replies.collect()
     }
@@ -143,7 +147,7 @@ impl Sender {
             return Arc::clone(script);
         }
         let text = request.shape.script();
-        let digest = sha1_smol::Sha1::from(&text).digest().to_string();
+        let digest = redis::Script::new(&text).get_hash().to_owned();
         let is_sent = AtomicBool::new(false);
         let script = Arc::new(Script {
             text,
@@ -165,7 +169,7 @@ impl Sender {
     async fn send<T>(
         &self,
         to: To<'_>,
-        command: impl Fn(bool) -> Vec<u8>,
+        command: impl Fn(bool) -> Cmd,
         writes: bool,
         read: fn(Value, &Address) -> Result<T, Failure>,
         log: &SendLog,
@@ -196,7 +200,7 @@ impl Sender {
                 Next::SendScript => whole = true,
                 Next::Follow(address) => {
                     (asking, redirects) = (false, redirects + 1);
-                    self.nodes.learn(&server).await;
+                    self.nodes.learn(&server, true).await;
                     server = self.nodes.server(address);
                 }
                 Next::Ask(address) => {
@@ -208,7 +212,7 @@ impl Sender {
                     sleep(pause).await;
                     (asking, pauses, pause) = (false, pauses + 1, pause * 2);
                     if self.nodes.is_cluster() {
-                        self.nodes.learn_without(&server).await;
+                        self.nodes.learn(&server, false).await;
                         server = self.server(to);
                     }
                 }
@@ -220,40 +224,34 @@ impl Sender {
 /// Sends a command once, and notes it.
 async fn send_once(
     server: &Server,
-    mut sent: Vec<u8>,
+    command: Cmd,
     asking: bool,
     writes: bool,
     log: &SendLog,
 ) -> Result<Value, Failure> {
-    let link = server.connect(log.limit()).await?;
+    let live = server.connect(log.limit()).await?;
     match writes {
         true => log.sending(),
         false => log.reading(),
     }
+    let mut commands = redis::pipe();
     if asking {
         // Together, because `ASKING` holds for the next command of the connection.
-        sent = [command(&["ASKING"]), sent].concat();
+        commands.cmd("ASKING");
     }
-    let sent = link.send(&sent, 1 + usize::from(asking));
+    let sent = server.send(live, commands.add_command(command));
     let mut replies = match log.limit() {
         // The engine ends the request.
         Some(_) => sent.await?,
         None => in_time(server, sent).await?,
     };
-    let failed = |error: &str| Failure::of(error, &server.address);
-    match (replies.pop(), replies.pop()) {
-        (Some(Value::Error(error)), asked) => Err(match (failed(&error), asked) {
-            // Without `ASKING` the server sends the request back.
-            (
-                Failure {
-                    next: Next::Follow(_) | Next::Ask(_),
-                    ..
-                },
-                Some(Value::Error(refused)),
-            ) => failed(&refused),
-            (failure, _) => failure,
-        }),
-        (reply, _) => Ok(reply.unwrap_or(Value::Nil)),
+    let check = |reply: Option<_>| Failure::check(reply.unwrap_or_default(), &server.address);
+    let reply = check(replies.pop());
+    let is_sent_back = |failure: &Failure| matches!(failure.next, Next::Follow(_) | Next::Ask(_));
+    match check(replies.pop()) {
+        // Without `ASKING` the server sends the request back.
+        Err(refused) if reply.as_ref().is_err_and(is_sent_back) => Err(refused),
+        _ => reply,
     }
 }
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
+use redis::Value;
 
 use crate::address::Address;
 use crate::connection::Server;
 use crate::request::Request;
-use crate::resp::{Value, command};
 use crate::send::Sender;
 
 /// The oldest version of Redis that performs the script, which each Valkey states too.
@@ -60,7 +60,7 @@ impl Checks {
         let seed = Arc::clone(sender.nodes.seed());
         let of_seed = info(sender, &seed, log).await?;
         if of_seed.field("cluster_enabled") == Some("1") {
-            sender.nodes.learn(&seed).await;
+            sender.nodes.learn(&seed, true).await;
             for server in sender.nodes.primaries() {
                 info(sender, &server, log).await?.check(&server.address)?;
             }
@@ -82,7 +82,7 @@ impl Checks {
 
 /// Asks a server what it is.
 async fn info(sender: &Sender, server: &Arc<Server>, log: &SendLog) -> Result<Info, StoreError> {
-    let value = sender.read(server, &command(&["INFO"]), log).await?;
+    let value = sender.read(server, &redis::cmd("INFO"), log).await?;
     Ok(Info::of(value))
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct Info(String);
 
 impl Info {
     pub(crate) fn of(reply: Value) -> Self {
-        let text = reply.bytes().unwrap_or_default();
+        let text = redis::from_redis_value::<Vec<u8>>(reply).unwrap_or_default();
         Self(String::from_utf8_lossy(&text).into_owned())
     }
 

@@ -208,7 +208,7 @@ impl Store for ValkeyStore {
                 "check that the server runs, its load, and the network (the security groups of both)"
             }
             false => {
-                "check the server's address, the network (the security groups of both), and whether it needs TLS (`rediss://`)"
+                "check that the server runs, its address, the network (the security groups of both), and whether it needs TLS (`rediss://`)"
             }
         };
         advice.to_owned()
@@ -236,7 +236,7 @@ impl fmt::Debug for ValkeyStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connection::{CONNECT, MOST, PING, TRUSTED_FOR};
+    use crate::connection::{CONNECT, PING, TRUSTED_FOR};
     use crate::failure::PERMISSIONS;
     use crate::request::{CLAIM_KEPT_AFTER_EXPIRATION, KEPT_AFTER_EXPIRATION};
     use crate::send::{FIRST_PAUSE, MOST_PAUSES};
@@ -252,7 +252,6 @@ mod tests {
         for text in [
             commands.to_owned(),
             format!("up to {} MB", LARGEST_VALUE / 1_048_576),
-            format!("up to {MOST} from one process"),
             format!("no reply came for {} s", TRUSTED_FOR.as_secs()),
             format!("waits up to {CONNECT:?}").replace("1.5s", "1.5 s"),
             format!("pauses of {} ms", FIRST_PAUSE.as_millis()),

@@ -293,25 +293,31 @@ async fn a_server_that_cannot_be_reached_has_applied_nothing() {
     assert!(!log.maybe_applied() && log.sends() == 0);
 }
 
-#[tokio::test]
-async fn a_connection_whose_send_was_given_up_is_not_used_again() {
-    let fake = Fake::new(vec![Does::Hangs, replies(APPLIED)]).await;
-    let sender = fake.sender();
-    give_up(&sender, &fake).await;
-    assert!(write(&sender).await.0.is_ok());
-    assert_eq!(fake.seen(), ["EVALSHA", "EVALSHA"]);
+#[tokio::test(start_paused = true)]
+async fn a_function_that_returns_no_password_in_time_is_not_waited_for() {
+    let fake = Fake::new(vec![]).await;
+    let mut target = Target::of(&format!("redis://{}", fake.address)).unwrap();
+    let never = std::future::pending::<Result<String, StoreError>>;
+    target.password = Some(never.into());
+    let (reply, log) = write(&Sender::new(Nodes::new(Connector { target, tls: None }))).await;
+    let error = reply.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Credentials);
+    assert!(
+        error.to_string().contains("did not end within 1.5s"),
+        "{error}"
+    );
+    assert!(!log.maybe_applied() && log.sends() == 0);
 }
 
 #[tokio::test]
-async fn another_connection_is_tried_after_a_send_was_given_up() {
-    let (applied, hangs) = (|| replies(APPLIED), || Does::Hangs);
-    let fake = Fake::new(vec![applied(), applied(), hangs(), applied(), applied()]).await;
+async fn a_connection_whose_send_was_given_up_is_tried_before_the_next_one() {
+    let fake = Fake::new(vec![Does::Hangs, replies(APPLIED)]).await;
     let sender = fake.sender();
-    let both = tokio::join!(write(&sender), write(&sender));
-    assert!(both.0.0.is_ok() && both.1.0.is_ok());
     give_up(&sender, &fake).await;
-    assert!(write(&sender).await.0.is_ok() && write(&sender).await.0.is_ok());
-    assert_eq!(fake.seen()[3..], ["PING", "EVALSHA", "EVALSHA"]);
+    tokio::time::pause();
+    // The server does not read the `PING`, so a new connection is made.
+    assert!(write(&sender).await.0.is_ok());
+    assert_eq!(fake.seen(), ["EVALSHA", "EVALSHA"]);
 }
 
 #[tokio::test]
@@ -380,12 +386,34 @@ async fn a_cluster_whose_primary_is_gone_or_hangs_is_asked_for_the_next_one() {
         does.push(slots(&next.address));
         let seed = Fake::new(does).await;
         let sender = seed.sender();
-        sender.nodes.learn(sender.nodes.seed()).await;
+        sender.nodes.learn(sender.nodes.seed(), true).await;
         let (reply, log) = write_within(&sender, limit).await;
         assert!(reply.is_ok() && log.sends() == 1, "{hangs}: {reply:?}");
         assert_eq!(seed.seen(), vec!["CLUSTER"; stays_for + 1]);
         assert_eq!(next.seen(), ["EVALSHA"]);
     }
+}
+
+#[tokio::test]
+async fn a_cluster_is_asked_for_its_slots_all_at_once_so_that_one_server_is_enough() {
+    let mut gone = Vec::new();
+    for _ in 0..7 {
+        // The kernel accepts connections, and no process reads from them.
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = Address::of(&listener.local_addr().unwrap().to_string()).unwrap();
+        gone.push((listener, address));
+    }
+    let next = Fake::new(vec![]).await;
+    next.does(vec![slots(&next.address), replies(APPLIED)]);
+    let servers: Vec<_> = gone.iter().map(|(_, address)| address.clone()).collect();
+    let target = Target::of(&format!("redis://{}", servers[0])).unwrap();
+    let sender = Sender::new(Nodes::new(Connector { target, tls: None }));
+    sender
+        .nodes
+        .keep_all([&servers[1..], std::slice::from_ref(&next.address)].concat());
+    let (reply, _) = write_within(&sender, Duration::from_secs(6)).await;
+    assert!(reply.is_ok(), "{reply:?}");
+    assert_eq!(next.seen(), ["CLUSTER", "EVAL"]);
 }
 
 #[tokio::test]
@@ -395,9 +423,9 @@ async fn a_server_that_does_not_say_the_slots_does_not_keep_another_one_from_it(
     let seed = Fake::new(vec![slots(&other.address), Does::Hangs]).await;
     let sender = seed.sender();
     let nodes = &sender.nodes;
-    nodes.learn(nodes.seed()).await;
+    nodes.learn(nodes.seed(), true).await;
     tokio::time::pause();
-    let learnt = nodes.learn(nodes.seed());
+    let learnt = nodes.learn(nodes.seed(), true);
     let learnt = timeout(Duration::from_secs(2), learnt).await;
     assert!(learnt.is_ok() && write(&sender).await.0.is_ok());
     assert_eq!((seed.seen().len(), other.seen().len()), (2, 1));

@@ -252,7 +252,7 @@ async fn a_server_that_is_no_primary_any_more_shows_no_old_record() -> Result<()
 async fn a_key_that_holds_another_type_is_left_alone() -> Result<(), BoxError> {
     let server = Server::start(&[])?;
     server.ask(&["SET", &record_key("1"), "x"]);
-    let text = "another program uses the prefix, so set another one (IDEMPOTENCY_VALKEY_PREFIX)";
+    let text = "another program uses the prefix, so set another one (IDEMPOTENCY_VALKEY_PREFIX, `prefix` of the builder)";
     assert_said(&server.url(), "", text).await;
     assert_eq!(server.ask(&["GET", &record_key("1")]).text(), "x");
     Ok(())

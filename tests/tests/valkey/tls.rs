@@ -56,7 +56,7 @@ async fn tls_needs_an_authority_that_is_trusted_and_the_name_of_the_certificate(
         (
             format!("rediss://127.0.0.1:{tls}"),
             "authority.pem",
-            "write the name that its certificate is for",
+            "reach it by the name that its certificate is for",
         ),
         (
             format!("rediss://localhost:{plain}"),

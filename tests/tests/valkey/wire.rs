@@ -2,12 +2,18 @@
 
 use std::time::Duration;
 
+use idempotency_core::record::{Attribute, Record, Status};
+use idempotency_core::store::{
+    Change, Condition, Operand, ScanRequest, StoreReply, StoreScan as _,
+};
 use idempotency_lambda::{BoxError, ErrorKind};
+use idempotency_testkit::store::StoreExt;
 use idempotency_tests::End;
 use idempotency_tests::valkey::Server;
 use idempotency_tests::{Proxy, WireFault};
+use serde_json::json;
 
-use super::{Calls, started, store};
+use super::{Calls, charge, record_key, started, store};
 
 const FAULTS: [WireFault; 7] = [
     WireFault::LoseRequest,
@@ -112,10 +118,12 @@ async fn a_cut_connection_costs_no_call_its_response() -> Result<(), BoxError> {
             proxy.cut();
             Ok(())
         };
-        let ended = calls.call_with(&store, order.to_string(), cut).await;
+        let result = calls.result(&store, order.to_string(), cut).await;
+        let text = format!("{result:?}");
+        let ended = idempotency_tests::end(result);
         assert!(
             matches!(ended, End::Ran(run) | End::Replayed(run) if run == order),
-            "{ended:?}"
+            "{text}"
         );
     }
     Ok(())
@@ -149,5 +157,54 @@ async fn each_path_costs_the_documented_round_trips() -> Result<(), BoxError> {
     server.ask(&["SCRIPT", "FLUSH"]);
     assert!(matches!(calls.call(&store, "EVAL").await, End::Replayed(_)));
     assert_eq!(commands(), ["EVALSHA", "EVAL"]);
+    Ok(())
+}
+
+/// Results and events can be long, and personal.
+#[tokio::test]
+async fn what_no_caller_asked_for_is_not_sent() -> Result<(), BoxError> {
+    let server = Server::start(&[])?;
+    let (store, calls) = (started(&server.url()).await, Calls::default());
+    assert_eq!(calls.call(&store, "1").await, End::Ran(1));
+    let long = "x".repeat(100_000);
+    for name in ["data", "event"] {
+        server.ask(&["HSET", &record_key("1"), name, &long]);
+    }
+    let sent = || {
+        let stats = server.ask(&["INFO", "stats"]).text();
+        let mut lines = stats.lines();
+        let sent = lines.find_map(|line| line.strip_prefix("total_net_output_bytes:"));
+        sent.unwrap().parse::<usize>().unwrap()
+    };
+    let before = sent();
+    let status = Operand::Text(Status::InProgress.as_str().to_owned());
+    let claimed = Condition::Equals(Attribute::Status, status);
+    let request = |filter| ScanRequest {
+        filter,
+        ..ScanRequest::default()
+    };
+    assert!(
+        store
+            .scan(request(Some(&claimed)))
+            .await?
+            .records
+            .is_empty()
+    );
+    assert_eq!(store.scan(request(None)).await?.records.len(), 1);
+    assert!(sent() < before + long.len());
+
+    let before = sent();
+    let id = idempotency_tests::id(&charge(), &json!("1"));
+    let change = Change {
+        set: Record::default(),
+        remove: Vec::new(),
+    };
+    let reply = store.update(&id, &change, &claimed).await;
+    assert!(
+        matches!(reply, StoreReply::ConditionFailed { .. }),
+        "{reply:?}"
+    );
+    // The response is, and the event is not.
+    assert!((long.len()..2 * long.len()).contains(&(sent() - before)));
     Ok(())
 }
