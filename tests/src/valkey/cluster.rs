@@ -76,6 +76,22 @@ impl Cluster {
         Ok(())
     }
 
+    /// Waits until the replica has all that its primary has. `WAIT` waits for the writes of its own connection alone.
+    ///
+    /// # Errors
+    ///
+    /// If it does not have it after half a minute.
+    pub fn replicated(&self) -> Result<(), BoxError> {
+        let offset = |server: &Server, name| server.info(name)?.parse::<u64>().ok();
+        let all = offset(&self.servers[0], "master_repl_offset");
+        let all = all.ok_or("the primary has no offset")?;
+        let has_all = || offset(&self.servers[3], "slave_repl_offset").is_some_and(|it| it >= all);
+        if reaches(has_all) {
+            return Ok(());
+        }
+        Err("the replica does not have what its primary has".into())
+    }
+
     /// Kills the first primary, and waits until its replica has its slots.
     ///
     /// # Errors

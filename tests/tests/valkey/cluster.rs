@@ -90,7 +90,7 @@ async fn calls_go_on_after_a_failover() -> Result<(), BoxError> {
     }
     let holds_some = |server: &Server| server.ask(&["DBSIZE"]).text() != "0";
     assert!(cluster.servers.iter().all(holds_some), "each has keys");
-    cluster.servers[0].ask(&["WAIT", "1", "10000"]);
+    cluster.replicated()?;
     // The server of the URL dies.
     cluster.fail_over()?;
     expect(&calls, &store).await;
@@ -109,7 +109,7 @@ async fn a_primary_that_hangs_costs_one_call_after_it_was_replaced() -> Result<(
     for order in orders() {
         assert!(matches!(calls.call(&store, order).await, End::Ran(_)));
     }
-    cluster.servers[0].ask(&["WAIT", "1", "10000"]);
+    cluster.replicated()?;
     // Its connections stay, and its kernel accepts new ones.
     let _frozen = cluster.servers[0].freeze();
     cluster.replaced()?;
