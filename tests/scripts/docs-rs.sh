@@ -30,6 +30,7 @@ idempotency-testkit   conformance    conformance/index.html
 idempotency-testkit   dynamodb       dynamodb/index.html
 idempotency-testkit   events         events/index.html
 idempotency-testkit   lambda         lambda/index.html
+idempotency-testkit   postgres       retry_safety/struct.RetrySafety.html
 idempotency-testkit   retry-safety   retry_safety/index.html
 '
 target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
