@@ -115,15 +115,19 @@ impl Own {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the connection that was used last, and whether it needs no test. Without one the request waits for the pool.
-    fn spare(&self) -> Result<(Spare, bool), Waiting<'_>> {
-        let mut kept = self.kept();
-        let spare = kept.spare.pop().ok_or_else(|| {
-            kept.waiting += 1;
-            Waiting(self)
-        })?;
+    /// Takes the connection that was used last, and whether it needs no test.
+    fn spare(&self) -> Option<(Spare, bool)> {
+        let spare = self.kept().spare.pop()?;
         let is_fresh = since(spare.used) < self.test_after;
-        Ok((spare, is_fresh))
+        Some((spare, is_fresh))
+    }
+
+    /// Returns all to the pool, and keeps none while a request waits for one of it.
+    fn wait(&self) -> Waiting<'_> {
+        let mut kept = self.kept();
+        kept.waiting += 1;
+        kept.spare.clear();
+        Waiting(self)
     }
 }
 
@@ -272,10 +276,8 @@ impl Connections {
     /// Returns the pool. From then on no connection is kept from it.
     pub(crate) fn pool(&self) -> &PgPool {
         if let Some(own) = &self.own {
-            let mut kept = own.kept();
             // The program can wait for one at any time.
-            kept.waiting += 1;
-            kept.spare.clear();
+            std::mem::forget(own.wait());
         }
         &self.pool
     }
@@ -290,20 +292,17 @@ impl Connections {
             is_whole: false,
             in_open: false,
         };
-        let _waiting = match self.own.as_ref().map(Own::spare) {
-            Some(Ok((mut spare, is_fresh))) => {
-                used.connection = spare.connection.take();
-                used.is_whole = is_fresh || is_alive(used.open()).await;
-                if used.is_whole {
-                    return Ok(used);
-                }
-                // It is closed before another one is opened.
-                drop(used.connection.take().map(PoolConnection::detach));
-                None
+        let own = self.own.as_ref();
+        if let Some((mut spare, is_fresh)) = own.and_then(Own::spare) {
+            used.connection = spare.connection.take();
+            used.is_whole = is_fresh || is_alive(used.open()).await;
+            if used.is_whole {
+                return Ok(used);
             }
-            Some(Err(waiting)) => Some(waiting),
-            None => None,
-        };
+            // It is closed before another one is opened.
+            drop(used.connection.take().map(PoolConnection::detach));
+        }
+        let _waiting = own.map(Own::wait);
         let within = limit.map_or(CONNECT_WITHIN, |limit| {
             limit.saturating_sub(REPLY_RESERVE).max(limit / 2)
         });

@@ -14,6 +14,7 @@ use idempotency_postgres::PostgresStore;
 use idempotency_postgres::sqlx::{self, AssertSqlSafe, Connection, PgConnection};
 
 use idempotency_tests::postgres::{database, database_url, execute, server, store, url};
+use idempotency_tests::valkey::Frozen;
 use idempotency_tests::{Proxy, WireFault};
 
 const NOW: EpochMillis = EpochMillis::new(1_700_000_000_500);
@@ -432,6 +433,31 @@ async fn a_connection_that_ended_during_a_pause_costs_no_request() {
         let end = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
         execute(&url, end).await;
         let refused = claim(&store, 2, &SendLog::new()).await;
+        assert!(
+            matches!(refused, StoreReply::ConditionFailed { .. }),
+            "{refused:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_request_whose_connection_is_dead_gets_that_of_the_next_one() {
+    let url = database_url(&database().await);
+    let builder = PostgresStore::builder().url(&url);
+    let store = builder.test_after(Duration::ZERO).build().unwrap();
+    claim(&store, 1, &SendLog::new()).await;
+    let mut other = PgConnection::connect(&url).await.unwrap();
+    let others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    let dead: i32 = sqlx::query_scalar(others)
+        .fetch_one(&mut other)
+        .await
+        .unwrap();
+    // The test of the connection gets no reply. Meanwhile the other request waits for the pool, which has only this one.
+    let _dead = Frozen::new(dead.cast_unsigned());
+    let (one, two) = (SendLog::new(), SendLog::new());
+    let both = futures_util::future::join(claim(&store, 2, &one), claim(&store, 3, &two));
+    let (one, two) = both.await;
+    for refused in [one, two] {
         assert!(
             matches!(refused, StoreReply::ConditionFailed { .. }),
             "{refused:?}"
