@@ -1,6 +1,7 @@
 //! What an operator does with the table: creates it, looks at it, and deletes expired rows.
 
 use idempotency_core::record::{Attribute, Status};
+use idempotency_core::store::retention::{CLAIM_KEPT_AFTER_EXPIRATION, KEPT_AFTER_EXPIRATION};
 use idempotency_core::store::{StoreError, StoreErrorKind};
 use idempotency_core::time::EpochSeconds;
 
@@ -9,12 +10,6 @@ use crate::connection::InUse;
 use crate::store::PostgresStore;
 use crate::table::{OWN_PATH, TableName};
 
-/// How long a completed record is kept after its end, in seconds: for a caller whose clock is late.
-const KEPT_AFTER_EXPIRATION: i64 = 60 * 60;
-
-/// How long every other one is kept, so that the next run learns of the run that was killed: as long as a queue keeps an event.
-const CLAIM_KEPT_AFTER_EXPIRATION: i64 = 14 * 24 * 60 * 60;
-
 /// Returns the deletion of at most `rows` rows that have no use any more at the time `now`, which is an expression of SQL.
 ///
 /// The array is made once: with `IN` the server may read the inner part again for each row, and delete more.
@@ -22,10 +17,12 @@ fn deletion(table: &str, now: &str, rows: u32) -> String {
     let expiration = Attribute::Expiration.default_name();
     let completed = Status::Completed;
     let completed = completed.as_str();
+    let [kept, claim_kept] =
+        [KEPT_AFTER_EXPIRATION, CLAIM_KEPT_AFTER_EXPIRATION].map(|it| it.as_secs());
     format!(
         "DELETE FROM {table} WHERE {ID} = ANY (ARRAY(\n    \
-         SELECT {ID} FROM {table} WHERE {expiration} < {now} - {KEPT_AFTER_EXPIRATION}\n    \
-         AND (status = '{completed}' OR {expiration} < {now} - {CLAIM_KEPT_AFTER_EXPIRATION})\n    \
+         SELECT {ID} FROM {table} WHERE {expiration} < {now} - {kept}\n    \
+         AND (status = '{completed}' OR {expiration} < {now} - {claim_kept})\n    \
          ORDER BY {expiration} LIMIT {rows} FOR UPDATE SKIP LOCKED))"
     )
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use idempotency_core::compression::compress;
 use idempotency_core::record::{Attribute, FieldValue, Record, Status};
+use idempotency_core::store::retention::{CLAIM_KEPT_AFTER_EXPIRATION, KEPT_AFTER_EXPIRATION};
 use idempotency_core::store::{Condition, Operand, RecordWrite, Write};
 use idempotency_core::time::EpochSeconds;
 use redis::Cmd;
@@ -27,12 +28,6 @@ pub(crate) const LARGEST_VALUE: usize = 16 * 1024 * 1024;
 
 /// The most fields of one write. Lua passes at most 8,000 values to a function.
 const MOST_FIELDS: usize = 3_000;
-
-/// How long the server keeps a completed record after its `expiration`: for a caller whose clock is late.
-pub(crate) const KEPT_AFTER_EXPIRATION: Duration = Duration::from_secs(60 * 60);
-
-/// How long it keeps every other one, so that the next run learns of the run that was killed: as long as a queue keeps an event.
-pub(crate) const CLAIM_KEPT_AFTER_EXPIRATION: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 /// The longest time to live: a hundred years.
 const LONGEST_LIFE: i64 = 100 * 365 * 24 * 60 * 60;

@@ -235,10 +235,11 @@ impl fmt::Debug for ValkeyStore {
 
 #[cfg(test)]
 mod tests {
+    use idempotency_core::store::retention::{CLAIM_KEPT_AFTER_EXPIRATION, KEPT_AFTER_EXPIRATION};
+
     use super::*;
     use crate::connection::{CONNECT, PING, TRUSTED_FOR};
     use crate::failure::PERMISSIONS;
-    use crate::request::{CLAIM_KEPT_AFTER_EXPIRATION, KEPT_AFTER_EXPIRATION};
     use crate::send::{FIRST_PAUSE, MOST_PAUSES};
 
     #[test]

@@ -10,6 +10,8 @@ mod kind;
 mod log;
 mod memory;
 mod request;
+#[doc(hidden)]
+pub mod retention;
 mod scan;
 mod staged;
 
