@@ -7,13 +7,14 @@ use idempotency_core::config::ConfigurationError;
 /// The migration that creates the table `idempotency`: the file `migrations/0001_idempotency.sql`, to be put beside your own.
 pub const MIGRATION: &str = include_str!("../migrations/0001_idempotency.sql");
 
-/// Precedes a text that looks for the table: it uses the `search_path` of the role, not with the one that a program has set on this connection.
+/// Precedes a text that looks for the table: it uses the `search_path` of the role, not the one that a program has set on this connection.
 pub(crate) const OWN_PATH: &str = "SET LOCAL search_path TO DEFAULT";
 
 /// The longest name of PostgreSQL, in bytes. It cuts off the rest of a longer one.
 const LONGEST_NAME: usize = 63;
 
-/// The name of the table, with or without its schema. `Display` writes it as SQL does: in quotes, because it can be a word of SQL.
+/// The name of the table, with or without its schema. `Display` writes it as SQL does: in quotes, because it can be a word
+/// of SQL, except for the default name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableName {
     parts: Vec<String>,
