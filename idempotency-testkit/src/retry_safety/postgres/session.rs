@@ -96,17 +96,18 @@ async fn statements(
     while let Some(batch) = prepared.read_batch(client).await? {
         process.exchange();
         let mut exchange = |bytes: &[u8]| exchange(schema, server, pid, bytes);
-        let reply = match &batch.statement {
+        let statement = batch.statement.as_deref();
+        let statement = statement.map(|it| (it, label(it, RECORDS)));
+        let reply = match &statement {
             None => exchange(&batch.bytes)?,
-            Some(statement) => {
+            Some((statement, label)) => {
                 let refuses = |fault| fault == Some(FaultKind::Refused);
-                let label = label(statement, RECORDS);
                 let perform = |_| exchange(&batch.bytes);
-                let passed = process.pass(Service::Postgres, label, refuses, perform);
+                let passed = process.pass(Service::Postgres, label.clone(), refuses, perform);
                 let fate = tokio::select! {
                     biased;
                     fate = passed => fate,
-                    // It waited in vain for a reply that never arrives.
+                    // It waited for a reply that never arrives.
                     () = closed(client) => return Ok(()),
                 };
                 match fate {
@@ -116,8 +117,8 @@ async fn statements(
                 }
             }
         };
-        if let Some(statement) = &batch.statement {
-            writes.note(process, &reply, statement);
+        if let Some((statement, label)) = statement {
+            writes.note(process, &reply, label);
             schema.note(pid, reply.state, statement);
         }
         process.shared.note_items();
@@ -146,8 +147,8 @@ struct Writes {
 }
 
 impl Writes {
-    fn note(&mut self, process: &Process, reply: &Reply, statement: &str) {
-        let label = label(statement, RECORDS);
+    /// Notes the reply to the statement with this label.
+    fn note(&mut self, process: &Process, reply: &Reply, label: String) {
         let is_record = label.ends_with(RECORDS);
         self.has_record |= is_record;
         if reply.wrote() && !is_record {

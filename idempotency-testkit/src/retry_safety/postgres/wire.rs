@@ -172,7 +172,7 @@ pub(super) fn refusal(statement: &str) -> Vec<u8> {
     [b"Q".as_slice(), &length.to_be_bytes(), text.as_bytes()].concat()
 }
 
-/// Reads until the server waits for the client. Calls `blocked` each time that the server was waited for in vain.
+/// Reads until the server waits for the client. Calls `blocked` each time that no reply has come for [`PATIENCE`].
 pub(super) fn read_reply(server: &mut Blocking, blocked: impl Fn()) -> Reply {
     let mut reply = Reply::default();
     loop {
