@@ -5,7 +5,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tests/scripts/postgres-servers.sh
-CARGO_TARGET_DIR=target/benches/postgres cargo build --manifest-path benches/Cargo.toml --package postgres --release --locked
+source benches/beside.sh
+build postgres
 
 unpack_servers
 bin=${servers[-1]} port=$(free_port)
@@ -13,20 +14,9 @@ bin=${servers[-1]} port=$(free_port)
 init_server "$bin" "$scratch/run/server" 'fsync = off'
 start_server "$bin" "$scratch/run/server" "$port"
 
-program=target/benches/postgres/release/postgres
-if [[ ${1:-} == --quick ]]; then
-    "$program" "127.0.0.1:$port" 2
-    exit
-fi
-status=0
-load=$(cut -d' ' -f1 /proc/loadavg)
-"$program" "127.0.0.1:$port" | tee "$scratch/table" || status=$?
-{
-    printf '# The store on PostgreSQL beside SQL by hand\n\n'
-    printf 'Made by `benches/postgres.sh`, on %s with %s cores and a load of %s, on %s.\n\n' "$(date -u +%F)" "$(nproc)" "$load" "$("$bin/postgres" --version)"
-    printf '`by hand` is one statement for the claim, and one for the completion that compares the owner: `benches/postgres`. `own SQL` is a fresh call whose\n'
-    printf 'handler reads a balance and changes two rows in the transaction of its response. Each side has one connection, on loopback, in one process and on\n'
-    printf 'one thread. The server does not wait for its disk. A round trip of `sqlx` tests each connection that is returned to a pool.\n\n'
-    cat "$scratch/table"
-} >benches/results/postgres.md
-exit "$status"
+compare postgres "127.0.0.1:$port" "$("$bin/postgres" --version)" "$@" <<'TEXT'
+The store on PostgreSQL beside SQL by hand
+`by hand` is one statement for the claim, and one for the completion that compares the owner: `benches/postgres`. `own SQL` is a fresh call whose
+handler reads a balance and changes two rows in the transaction of its response. Each side has one connection, on loopback, in one process and on
+one thread. The server does not wait for its disk. A round trip of `sqlx` tests each connection that is returned to a pool.
+TEXT

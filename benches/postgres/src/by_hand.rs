@@ -3,11 +3,12 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail, ensure};
+use beside::{LEASE, WINDOW};
 use idempotency_lambda::postgres::sqlx::postgres::{PgExecutor, PgPool, PgRow};
 use idempotency_lambda::postgres::sqlx::{Row, query};
 use sha2::{Digest, Sha256};
 
-use crate::{Kind, LEASE, Order, Receipt, WINDOW, handler, transfer};
+use crate::{Kind, Order, Receipt, handler, transfer};
 
 /// The table. A row without a response is a claim.
 pub const TABLE: &str = "CREATE TABLE by_hand (

@@ -12,30 +12,21 @@ mod round_trips;
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
+use beside::{LEASE, LIMIT, MEASURES, Ratio, Took, WINDOW, median};
 use idempotency_lambda::postgres::sqlx::{PgConnection, query, query_scalar, raw_sql};
 use idempotency_lambda::postgres::{
     Begin as _, MIGRATION, PostgresStore, PostgresStoreBuilder, pool_options,
 };
 use idempotency_lambda::{BoxError, Call, Deadline, Operation};
-
-use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use by_hand::ByHand;
 use round_trips::Counter;
 
-/// How long a claim lasts.
-const LEASE: Duration = Duration::from_secs(30);
-/// How long a response is replayed.
-const WINDOW: Duration = Duration::from_secs(3_600);
-
 /// The calls of a block.
 const CALLS: u64 = 500;
-/// The largest ratio that the store may have.
-const LIMIT: f64 = 1.10;
 
 /// The accounts that orders are paid from, and one that gets the money.
 const ACCOUNTS: &str = "CREATE TABLE accounts (id bigint PRIMARY KEY, balance bigint NOT NULL);
@@ -164,34 +155,20 @@ const ROWS: [(&str, Kind, bool); 3] = [
     ("own SQL", Kind::OwnSql, false),
 ];
 
-/// What a block of calls took, for each call, in microseconds.
-#[derive(Clone, Copy, Default)]
-struct Took {
-    wall: f64,
-    cpu: f64,
-}
-
-fn cpu() -> Result<Duration> {
-    Ok(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.into())
-}
-
 /// Makes a block of calls, and checks each response.
 async fn block(side: &Side, from: u64, calls: u64, kind: Kind, duplicates: bool) -> Result<Took> {
     let orders: Vec<_> = (from..from + calls).map(|it| order(it, kind)).collect();
-    let (began, cpu_before) = (Instant::now(), cpu()?);
-    for order in &orders {
-        let (receipt, is_replayed) = side.charge(order, kind).await?;
-        ensure!(
-            receipt == handler(order) && is_replayed == duplicates,
-            "{receipt:?}"
-        );
-    }
-    let (wall, took) = (began.elapsed(), cpu()? - cpu_before);
-    let of_one = |time: Duration| time.as_secs_f64() / calls as f64 * 1e6;
-    Ok(Took {
-        wall: of_one(wall),
-        cpu: of_one(took),
-    })
+    let block = async {
+        for order in &orders {
+            let (receipt, is_replayed) = side.charge(order, kind).await?;
+            ensure!(
+                receipt == handler(order) && is_replayed == duplicates,
+                "{receipt:?}"
+            );
+        }
+        Ok(())
+    };
+    beside::measured(orders.len(), block).await
 }
 
 /// Returns the round trips of a call for each row of the table and each side, when they have prepared their statements.
@@ -215,13 +192,6 @@ async fn round_trips(server: &str) -> Result<[[f64; SIDES]; ROWS.len()]> {
 
 fn url(address: &str) -> String {
     format!("postgres://postgres@{address}/postgres?sslmode=disable")
-}
-
-/// Returns the value that this share of the values are below.
-fn quantile(values: &mut [f64], share: f64) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let last = values.len().saturating_sub(1) as f64;
-    values[(last * share).round() as usize]
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -258,24 +228,13 @@ async fn main() -> Result<ExitCode> {
     println!("|---|---|---|---|---|---|---|");
     let mut is_met = true;
     for (row, (call, ..)) in ROWS.into_iter().enumerate() {
-        for (measure, of) in [
-            ("wall", (|took| took.wall) as fn(&Took) -> f64),
-            ("CPU", |took| took.cpu),
-        ] {
+        for (measure, of) in MEASURES {
             let of_side = |side: usize| took.iter().map(move |it| of(&it[row][side]));
-            let median = |side| quantile(&mut of_side(side).collect::<Vec<_>>(), 0.5);
-            print!("| {call}, {measure} | {:.1} µs ", median(0));
+            print!("| {call}, {measure} | {:.1} µs ", median(of_side(0)));
             for side in 1..SIDES {
-                let ratios = of_side(side)
-                    .zip(of_side(0))
-                    .map(|(ours, hand)| ours / hand);
-                let mut ratios: Vec<_> = ratios.collect();
-                let [low, ratio, high] = [0.1, 0.5, 0.9].map(|it| quantile(&mut ratios, it));
-                is_met &= ratio <= LIMIT;
-                print!(
-                    "| {:.1} µs | {ratio:.2} ({low:.2} to {high:.2}) ",
-                    median(side)
-                );
+                let ratio = Ratio::of(of_side(side), of_side(0));
+                is_met &= ratio.is_within_limit();
+                print!("| {:.1} µs | {ratio} ", median(of_side(side)));
             }
             println!("| {LIMIT:.2} |");
         }
@@ -284,10 +243,5 @@ async fn main() -> Result<ExitCode> {
         // The last test of a connection can be counted in the next block.
         is_met &= shared.round() <= by_hand.round() && own.round() <= by_hand.round();
     }
-    // Fewer rounds show that it works, and no ratio.
-    if !is_met && rounds >= 10 {
-        eprintln!("a limit is not met");
-        return Ok(ExitCode::FAILURE);
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(beside::end(is_met, rounds))
 }

@@ -5,12 +5,13 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail, ensure};
+use beside::{LEASE, WINDOW};
 use md5::{Digest, Md5};
 use redis::aio::MultiplexedConnection;
 use redis::{Script, cmd};
 use serde::{Deserialize, Serialize};
 
-use crate::{LEASE, Order, Receipt, WINDOW, handler};
+use crate::{Order, Receipt, handler};
 
 /// How long the server keeps a claim whose run was killed, as the store does.
 const CLAIM_KEPT: u64 = 14 * 24 * 60 * 60;
