@@ -12,11 +12,12 @@ unpack_servers
 bin=${servers[-1]} port=$(free_port)
 # Its pages stay in memory, so that the disk does not hide what a call costs.
 init_server "$bin" "$scratch/run/server" 'fsync = off'
+as=("${on_core[@]}" "${as[@]}")
 start_server "$bin" "$scratch/run/server" "$port"
 
 compare postgres "127.0.0.1:$port" "$("$bin/postgres" --version)" "$@" <<'TEXT'
 The store on PostgreSQL beside SQL by hand
 `by hand` is one statement for the claim, and one for the completion that compares the owner: `benches/postgres`. `own SQL` is a fresh call whose
 handler reads a balance and changes two rows in the transaction of its response. Each side has one connection, on loopback, in one process and on
-one thread. The server does not wait for its disk. A round trip of `sqlx` tests each connection that is returned to a pool.
+one thread, beside a server on another core that does not wait for its disk. A round trip of `sqlx` tests each connection that is returned to a pool.
 TEXT

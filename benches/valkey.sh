@@ -11,7 +11,7 @@ build valkey
 
 port=$(free_port)
 scratch=$(mktemp -d)
-"${servers[-1]}" --port "$port" --bind 127.0.0.1 --dir "$scratch" --save '' --appendonly no >"$scratch/log" 2>&1 &
+"${on_core[@]}" "${servers[-1]}" --port "$port" --bind 127.0.0.1 --dir "$scratch" --save '' --appendonly no >"$scratch/log" 2>&1 &
 server=$!
 trap 'kill -KILL "$server" 2>/dev/null || true; rm -rf "$scratch"' EXIT
 until (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do
@@ -23,6 +23,6 @@ compare valkey "redis://127.0.0.1:$port" "$("${servers[-1]}" --version | cut -d'
 The store on Valkey beside commands by hand
 `by hand` keeps the same promises on this path: a digest of the selected values as key, one of the payload, a lease that ends by the clock of the
 caller, and a fence. A claim is one `SET .. NX GET`, a completion a script that compares the claim: `benches/valkey/src/by_hand.rs`.
-Both have one connection, in one process and on one thread. The server keeps no file. The first rows are on loopback, the last ones over
+Both have one connection, in one process and on one thread, beside a server on another core that keeps no file. The first rows are on loopback, the last ones over
 a proxy that takes at least 0.25 ms in each direction.
 TEXT
