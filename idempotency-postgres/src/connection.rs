@@ -312,7 +312,7 @@ impl Connections {
     }
 
     async fn acquire_of_pool(&self, within: Duration) -> Result<PoolConnection<Postgres>, Failure> {
-        self.renew_password().await?;
+        self.renew_password(within).await?;
         // Its future is large, and would be copied twice.
         let acquired = self.within(within, Box::pin(self.pool.acquire())).await;
         if let (Err(failure), Some(passwords)) = (&acquired, &self.passwords)
@@ -353,14 +353,15 @@ impl Connections {
     }
 
     /// Asks for a new password if the last one is old. Connections that are open stay open.
-    async fn renew_password(&self) -> Result<(), Failure> {
+    async fn renew_password(&self, within: Duration) -> Result<(), Failure> {
         let Some(passwords) = &self.passwords else {
             return Ok(());
         };
         if since(passwords.asked.load(Ordering::Relaxed)) < PASSWORD_AFTER {
             return Ok(());
         }
-        match (passwords.next)().await {
+        let asked = timeout(within, (passwords.next)()).await;
+        match asked.unwrap_or_else(|_| Err(format!("it did not end within {within:?}").into())) {
             Ok(password) => {
                 let options = (*self.pool.connect_options()).clone().password(&password);
                 self.pool.set_connect_options(options);

@@ -84,7 +84,7 @@ fn builder(variables: &Variables) -> Result<PostgresStoreBuilder, ConfigurationE
 
 #[cfg(test)]
 mod tests {
-    use idempotency_core::store::Store;
+    use idempotency_core::store::{Store, StoreErrorKind};
 
     use super::*;
 
@@ -141,6 +141,16 @@ mod tests {
         for unfinished in [PostgresStore::builder(), builder.connections(0)] {
             assert!(unfinished.build().is_err());
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_password_that_does_not_come_is_an_error_at_the_start() {
+        let builder = PostgresStore::builder().url("postgres://app@db/shop");
+        let never = || std::future::pending::<Result<String, std::io::Error>>();
+        let store = builder.password(never).build().unwrap();
+        let error = store.warm_up().await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Credentials);
+        assert!(error.to_string().contains("did not end within"), "{error}");
     }
 
     #[test]

@@ -288,16 +288,15 @@ impl PostgresStore {
     }
 
     async fn look(&self) -> Result<Vec<TableFinding>, Failure> {
-        let log = SendLog::default();
-        let mut used =
-            match tokio::time::timeout(CHECK_WITHIN, self.connections.acquire(&log)).await {
-                Ok(connection) => connection?,
-                // The pool waits for a server that refuses connections, and does not say so.
-                Err(_) => {
-                    self.connections.try_connect(CHECK_WITHIN).await?;
-                    self.connections.acquire(&log).await?
-                }
-            };
+        let log = SendLog::with_limit(CHECK_WITHIN);
+        let mut used = match self.connections.acquire(&log).await {
+            // The pool waits for a server that refuses connections, and does not say so.
+            Err(failure) if failure.error.kind() == StoreErrorKind::Unreachable => {
+                self.connections.try_connect(CHECK_WITHIN).await?;
+                self.connections.acquire(&log).await?
+            }
+            connection => connection?,
+        };
         let rows = used.text(check::statement(&self.table)).await?;
         if let Some(name) = rows.first().and_then(|row| row.try_get("qualified").ok()) {
             self.statements.get_or_init(|| Statements::new(name));
