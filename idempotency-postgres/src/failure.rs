@@ -335,8 +335,8 @@ fn next(is_rolled_back: bool, code: &str) -> Next {
         _ if !is_rolled_back => Next::Discard,
         "40001" | "40P01" => Next::Again,
         "0A000" => Next::AgainElsewhere,
-        // A connection to a server that became a standby stays at it.
-        "25006" => Next::Discard,
+        // A connection to a server that became a standby stays at it, and one that lost its prepared statements never has them again.
+        "25006" | "26000" => Next::Discard,
         _ => Next::Keep,
     }
 }
@@ -368,6 +368,7 @@ mod tests {
             (Error, "55P03", true, Next::Keep),
             (Error, "57014", true, Next::Keep),
             (Error, "25006", true, Next::Discard),
+            (Error, "26000", true, Next::Discard),
             (Fatal, "57P01", false, Next::Discard),
             (Panic, "XX000", false, Next::Discard),
             (Fatal, "40001", false, Next::Discard),

@@ -270,6 +270,22 @@ async fn what_a_handler_leaves_on_its_connection_is_no_part_of_the_next_call() {
 }
 
 #[tokio::test]
+async fn a_connection_that_lost_its_prepared_statements_is_replaced() {
+    let bank = Bank::new(1).await;
+    let forgets = bank.call(1, |call| async move {
+        let mut tx = call.begin().await?;
+        let left = add(&mut tx, "alice", -3).await?;
+        sqlx::raw_sql("DEALLOCATE ALL").execute(&mut *tx).await?;
+        tx.commit_with_response();
+        Ok(left)
+    });
+    assert_eq!(forgets.await.unwrap(), 7);
+    let refused = bank.call(2, pay).await.unwrap_err();
+    assert!(refused.to_string().contains("26000"), "{refused}");
+    assert_eq!(bank.call(2, pay).await.unwrap(), 4);
+}
+
+#[tokio::test]
 async fn a_transaction_behind_a_pooler_in_statement_mode_is_refused_and_pays_nothing() {
     let database = database().await;
     let pooled = store(
