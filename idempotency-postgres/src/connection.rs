@@ -16,19 +16,17 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Postgres, SqlSafeStr as
 use sqlx_core::transaction::TransactionManager as _;
 use tokio::time::{Instant, timeout};
 
-use crate::failure::{Failure, Next, Whom, is_rejection};
+use crate::failure::{Failure, Next, Whom};
+use crate::limits::TEST_WITHIN;
 use crate::statement::{self, Statement, if_open};
 use crate::table::TableName;
-use crate::transaction::{PostgresTransaction, is_open, roll_back};
+use crate::transaction::{PostgresTransaction, is_open, roll_back, settle};
 
 /// A connection that was not used for longer than this is tested before it is used.
 pub(crate) const TEST_AFTER: Duration = Duration::from_secs(5);
 
 /// How long connections are kept from the pool. It then closes those that no request needs, and those that are old.
 const KEPT_FOR: Duration = Duration::from_secs(10 * 60);
-
-/// How long the test of a connection may take.
-const TEST_WITHIN: Duration = Duration::from_secs(1);
 
 /// How long a request without a limit waits for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(30);
@@ -452,16 +450,10 @@ impl InUse<'_> {
         Ok(PostgresTransaction(self.connection.take()))
     }
 
-    /// Reads what is left of the statements that the handler dropped. The error of one says nothing of the completion, and can quote a value: if
-    /// it aborted the transaction, the next statement says so.
+    /// Reads what is left of the statements that the handler dropped.
     pub(crate) async fn settle(&mut self) -> Result<(), Failure> {
-        loop {
-            match async { self.open()?.flush().await }.await {
-                Ok(()) => return Ok(()),
-                Err(error) if is_rejection(&error) => {}
-                Err(error) => return Err(self.of.whom.completing(error)),
-            }
-        }
+        let settled = async { settle(self.open()?).await }.await;
+        settled.map_err(|error| self.of.whom.completing(error))
     }
 
     /// Checks that the transaction of a handler is open and can commit: COMMIT of an aborted one is no error, and applies nothing.

@@ -7,8 +7,13 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::operation::{Call, CallTransaction};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgTransactionManager;
-use sqlx::{PgConnection, Postgres};
+use sqlx::{Connection as _, PgConnection, Postgres};
 use sqlx_core::transaction::TransactionManager as _;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use crate::failure::is_rejection;
+use crate::limits::TEST_WITHIN;
 
 /// Begins the transaction of a call.
 pub trait Begin {
@@ -86,10 +91,35 @@ impl DerefMut for PostgresTransaction {
 impl Drop for PostgresTransaction {
     fn drop(&mut self) {
         match self.0.take() {
-            Some(mut connection) if depth(&connection) == 1 => roll_back(&mut connection),
+            Some(connection) if depth(&connection) == 1 => give_back(connection),
             // What the handler sent is not known, so it is closed.
             Some(connection) => drop(connection.detach()),
             None => {}
+        }
+    }
+}
+
+/// Rolls the transaction back, and returns the connection to its pool. A statement that the handler has given up can go on for long, and the
+/// pool would wait for its end: then the connection is closed. It is too outside of a runtime, where it cannot be returned.
+fn give_back(mut connection: PoolConnection<Postgres>) {
+    let Ok(runtime) = Handle::try_current() else {
+        return drop(connection.detach());
+    };
+    runtime.spawn(async move {
+        match timeout(TEST_WITHIN, settle(&mut connection)).await {
+            Ok(Ok(())) => roll_back(&mut connection),
+            _ => drop(connection.detach()),
+        }
+    });
+}
+
+/// Reads what is left of the statements that the handler dropped. The error of one says nothing of the next statement, and can quote a value: if
+/// it aborted the transaction, the next statement says so.
+pub(crate) async fn settle(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    loop {
+        match connection.flush().await {
+            Err(error) if is_rejection(&error) => {}
+            settled => return settled,
         }
     }
 }

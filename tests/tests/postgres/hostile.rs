@@ -269,6 +269,29 @@ async fn what_a_handler_leaves_on_its_connection_is_no_part_of_the_next_call() {
     assert_eq!(bank.balances().await, (4, 16));
 }
 
+/// `timeout(..)` around a statement does this, and so does a client that disconnects.
+#[tokio::test]
+async fn a_statement_that_a_handler_gives_up_keeps_its_connection_from_no_other_call() {
+    let bank = Bank::new(1).await;
+    let gives_up = bank.call(1, |call| async move {
+        let mut tx = call.begin().await?;
+        add(&mut tx, "alice", -3).await?;
+        tokio::select! {
+            biased;
+            _ = sqlx::raw_sql("SELECT pg_sleep(60)").execute(&mut *tx) => {}
+            () = std::future::ready(()) => {}
+        }
+        Err("too slow".into())
+    });
+    assert_eq!(gives_up.await.unwrap_err().to_string(), "too slow");
+    while bank.call(2, |_| async { Ok(2) }).await.is_err() {}
+    let runs = query_scalar::<_, i64>(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%pg_sleep(60)' AND state = 'active'",
+    );
+    assert_eq!(runs.fetch_one(bank.store.pool()).await.unwrap(), 1);
+    assert_eq!(bank.balances().await, (10, 10));
+}
+
 #[tokio::test]
 async fn a_connection_that_lost_its_prepared_statements_is_replaced() {
     let bank = Bank::new(1).await;
@@ -283,6 +306,21 @@ async fn a_connection_that_lost_its_prepared_statements_is_replaced() {
     let refused = bank.call(2, pay).await.unwrap_err();
     assert!(refused.to_string().contains("26000"), "{refused}");
     assert_eq!(bank.call(2, pay).await.unwrap(), 4);
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_dropped_in_a_thread_without_a_runtime_is_rolled_back() {
+    let bank = Bank::new(1).await;
+    let dropped = "it dropped its transaction";
+    let rejected = ErrorKind::TransactionRejected;
+    let drops = |call: Call| async move {
+        let mut tx = call.begin().await?;
+        add(&mut tx, "alice", -3).await?;
+        std::thread::spawn(move || drop(tx)).join().unwrap();
+        Ok(7)
+    };
+    bank.fails(1, rejected, dropped, drops).await;
+    is_free(&bank).await;
 }
 
 #[tokio::test]
