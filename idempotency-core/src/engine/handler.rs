@@ -137,7 +137,7 @@ impl StoreWhen<'_> {
     }
 
     /// Returns true if no response of the operation is stored.
-    fn is_never(&self) -> bool {
+    pub(crate) fn is_never(&self) -> bool {
         self.expression.is_some_and(Expression::is_literal) && self.decide("") == Some(false)
     }
 

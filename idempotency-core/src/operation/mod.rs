@@ -132,6 +132,12 @@ impl CompiledOperation {
         &self.policy
     }
 
+    /// Returns true if no response is stored, because `store_when` is a literal that is not true: then a key is a lock.
+    #[doc(hidden)]
+    pub fn is_lock(&self) -> bool {
+        self.store_when().is_never()
+    }
+
     /// Returns how long a claim of a call lasts whose invocation ends at `deadline`, if that is known.
     pub fn lease(&self, deadline: Option<EpochMillis>) -> Lease {
         deadline.map_or(self.lease, Lease::Until)

@@ -1,6 +1,7 @@
 //! The duplicates inside one batch: records with one key run one after the other, and those with one payload run once.
 //!
-//! Otherwise the second record would be refused as in progress while the first one runs, and be delivered again without need.
+//! Otherwise the second record would be refused as in progress while the first one runs, and be delivered again without need. Where the
+//! response of a record is not stored, the next one of its payload runs too, as it would in another batch.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
@@ -79,14 +80,29 @@ impl<K: Clone + Eq + Hash, V: Clone + Eq + Hash, T> Duplicates<K, V, T> {
     }
 
     /// Ends the record at this place. Returns the places that share its end, and the record with its key that runs next.
-    pub(super) fn end(&mut self, at: usize, done: bool) -> (Vec<usize>, Option<(usize, T)>) {
+    ///
+    /// `done` is true if it is acknowledged. `None` says nothing of the other records with its payload: each gets a call of its own.
+    pub(super) fn end(
+        &mut self,
+        at: usize,
+        done: Option<bool>,
+    ) -> (Vec<usize>, Option<(usize, T)>) {
         let Some(ended) = self.running.remove(&at) else {
             return (Vec::new(), None);
         };
         let mut shares = Vec::new();
-        if let Some(call) = self.records.get_mut(&ended) {
-            call.ended = Some(done);
-            shares.extend(call.waiting.drain(..).map(|(at, _)| at));
+        if let Entry::Occupied(mut call) = self.records.entry(ended.clone()) {
+            match done {
+                Some(_) => {
+                    call.get_mut().ended = done;
+                    shares.extend(call.get_mut().waiting.drain(..).map(|(at, _)| at));
+                }
+                None if call.get().waiting.is_empty() => drop(call.remove()),
+                None => {
+                    let payloads = self.waiting.entry(ended.0.clone());
+                    payloads.or_default().push_back(ended.1);
+                }
+            }
         }
         (shares, self.next(ended.0))
     }
@@ -118,14 +134,34 @@ mod tests {
         for (at, payload) in [(1, 99), (2, 99), (3, 10), (4, 77)] {
             assert_eq!(duplicates.admit(at, "k", payload, at), Turn::Wait);
         }
-        assert_eq!(duplicates.end(0, true), (vec![3], Some((1, 1))));
+        assert_eq!(duplicates.end(0, Some(true)), (vec![3], Some((1, 1))));
         assert_eq!(duplicates.admit(5, "k", 10, 5), Turn::Share(true));
         assert_eq!(duplicates.admit(6, "k", 55, 6), Turn::Wait);
-        assert_eq!(duplicates.end(1, false), (vec![2], Some((4, 4))));
-        assert_eq!(duplicates.end(4, true), (vec![], Some((6, 6))));
-        assert_eq!(duplicates.end(6, true), (vec![], None));
+        assert_eq!(duplicates.end(1, Some(false)), (vec![2], Some((4, 4))));
+        assert_eq!(duplicates.end(4, Some(true)), (vec![], Some((6, 6))));
+        assert_eq!(duplicates.end(6, Some(true)), (vec![], None));
         assert_eq!(duplicates.admit(7, "k", 99, 7), Turn::Share(false));
         assert_eq!(duplicates.admit(8, "k", 11, 8), Turn::Run(8));
+    }
+
+    #[test]
+    fn a_record_whose_end_is_not_shared_is_followed_by_each_other_of_its_payload() {
+        let mut duplicates = Duplicates::default();
+        assert_eq!(duplicates.admit(0, "k", 10, 0), Turn::Run(0));
+        for (at, payload) in [(1, 10), (2, 99), (3, 10)] {
+            assert_eq!(duplicates.admit(at, "k", payload, at), Turn::Wait);
+        }
+        assert_eq!(duplicates.end(0, None), (vec![], Some((2, 2))));
+        assert_eq!(duplicates.end(2, None), (vec![], Some((1, 1))));
+        assert_eq!(duplicates.admit(4, "k", 99, 4), Turn::Wait);
+        assert_eq!(duplicates.end(1, None), (vec![], Some((4, 4))));
+        // From here on the end of the payload counts.
+        assert_eq!(duplicates.end(4, Some(true)), (vec![], Some((3, 3))));
+        assert_eq!(duplicates.end(3, None), (vec![], None));
+        assert_eq!(duplicates.admit(5, "k", 99, 5), Turn::Share(true));
+        assert_eq!(duplicates.admit(6, "k", 10, 6), Turn::Run(6));
+        assert_eq!(duplicates.end(6, Some(false)), (vec![], None));
+        assert_eq!(duplicates.admit(7, "k", 10, 7), Turn::Share(false));
     }
 
     /// A payload that counts how often it is compared or hashed.
@@ -158,7 +194,7 @@ mod tests {
             }
             let mut next = Some((0, ()));
             while let Some((at, ())) = next {
-                next = duplicates.end(at, at % 2 == 0).1;
+                next = duplicates.end(at, Some(at % 2 == 0)).1;
             }
             // A map that grows hashes its keys again.
             assert!(work.get() < 20 * records, "{} for {records}", work.get());

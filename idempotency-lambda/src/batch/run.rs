@@ -11,6 +11,7 @@ use idempotency_core::engine::{Codec, Errors};
 use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::event::refused;
 use idempotency_core::operation::Call;
+use idempotency_core::outcome::OutcomeKind;
 use idempotency_core::protocol::policy::Steps;
 use idempotency_core::record::RecordId;
 use idempotency_expression::event_type_in;
@@ -124,6 +125,7 @@ where
             waited: VecDeque::new(),
             report: Report::new(S::NAME, operation.key_prefix(), records.len()),
             identifiers: &identifiers,
+            is_lock: operation.compiled().is_lock(),
         };
         let mut reserve = Reserve::new(deadline.clone(), batch.reserve);
         let mut running = FuturesUnordered::new();
@@ -179,6 +181,8 @@ struct Course<'a, A> {
     waited: VecDeque<(usize, Ready<A>)>,
     report: Report<'a>,
     identifiers: &'a [String],
+    /// True if no response is stored: then the key is a lock, and records with one key are other work.
+    is_lock: bool,
 }
 
 impl<A> Course<'_, A> {
@@ -218,7 +222,8 @@ impl<A> Course<'_, A> {
     fn end(&mut self, at: usize, verdict: Verdict) {
         let done = verdict.is_done();
         self.close(at, &verdict);
-        let (shares, next) = self.duplicates.end(at, done);
+        let is_shared = !self.is_lock && verdict != Verdict::Done(Done::Unstored);
+        let (shares, next) = self.duplicates.end(at, is_shared.then_some(done));
         for at in shares {
             self.close(at, &shared(done));
         }
@@ -409,7 +414,10 @@ where
     let outcome = catch(Box::pin(call.run_with(function.codec, errors, handler))).await;
     let verdict = match outcome {
         Some(Ok(outcome)) if outcome.has_dropped_writes() => Verdict::Returned(Why::Dropped),
-        Some(Ok(_)) => Verdict::Done(Done::Responded),
+        Some(Ok(outcome)) => Verdict::Done(match outcome.kind() {
+            OutcomeKind::Executed { stored: false, .. } => Done::Unstored,
+            _ => Done::Responded,
+        }),
         Some(Err(CallError::Handler(error))) => Verdict::failed(error, function.named, log_errors),
         Some(Err(CallError::Framework(error))) => {
             Verdict::of(&error, succeeded.load(Ordering::Relaxed))

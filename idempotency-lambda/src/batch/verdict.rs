@@ -29,6 +29,8 @@ pub(super) enum Verdict {
 pub(super) enum Done {
     /// Its own call has a response: the handler's, or a stored one.
     Responded,
+    /// The handler returned a response that is not stored, so the next record with its key is a call of its own.
+    Unstored,
     /// Its work is done, but its call ended in this error.
     Despite(ErrorKind),
     /// A record of the same batch with the same key is done.

@@ -52,6 +52,39 @@ async fn a_message_with_the_key_of_another_and_another_amount_is_returned() {
 }
 
 #[tokio::test]
+async fn records_of_one_key_each_run_if_the_response_of_the_one_before_is_not_stored() {
+    for (store_when, all_run, of_failing) in [
+        ("`false`", true, "b b"),
+        ("@ != 'a'", true, "b"),
+        ("`true`", false, "b"),
+    ] {
+        for source in Source::ALL {
+            let shop = Shop::new();
+            let operation = builder("batch.sqs.unstored").key("order_id");
+            let operation = operation.store_when(store_when).build().unwrap();
+            let batch = Batch::new(&operation).concurrency(4);
+            let deliver = |records| shop.deliver_text(source, &batch, records, MINUTE);
+            let ran = if all_run { "a a a" } else { "a" };
+            let delivered = deliver("1:a 2:a 1:a").await;
+            assert_eq!(
+                delivered,
+                (String::new(), ran.into()),
+                "{store_when}, {source:?}"
+            );
+            if source == Source::Standard {
+                // A lock says nothing of the next record. Otherwise it is a duplicate of the one that failed.
+                let delivered = deliver("1:b! 2:b!").await;
+                assert_eq!(
+                    delivered,
+                    ("1:b 2:b".into(), of_failing.into()),
+                    "{store_when}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_batch_that_cannot_validate_fails_before_a_handler_runs() {
     let shop = Shop::new();
     let validates = builder("batch.sqs.validate").validate("amount");
