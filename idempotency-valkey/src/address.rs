@@ -27,6 +27,17 @@ impl Address {
             port: port.parse().ok()?,
         })
     }
+
+    /// Returns the address of a server that this one names. Without a host, or with the one that means "not known", it is its own.
+    pub(crate) fn named(&self, host: String, port: u16) -> Self {
+        match host.as_str() {
+            "" | "?" => Self {
+                host: self.host.clone(),
+                port,
+            },
+            _ => Self { host, port },
+        }
+    }
 }
 
 impl fmt::Display for Address {

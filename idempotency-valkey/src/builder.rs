@@ -14,8 +14,7 @@ use crate::key::KeyPrefix;
 use crate::nodes::Nodes;
 use crate::password::Password;
 use crate::send::Sender;
-use crate::start::Durability;
-use crate::store::{Settings, ValkeyStore};
+use crate::store::{Durability, Settings, ValkeyStore};
 
 /// Builds a [`ValkeyStore`]. It has no `Debug`, because its URL can have a password.
 ///

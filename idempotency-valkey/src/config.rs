@@ -6,8 +6,7 @@ use idempotency_core::store::events::{UNENCRYPTED_EVENTS, unencrypted_events};
 use idempotency_core::store::{StoreKind, StoreUse};
 
 use crate::builder::ValkeyStoreBuilder;
-use crate::start::Durability;
-use crate::store::ValkeyStore;
+use crate::store::{Durability, ValkeyStore};
 
 const URL: &str = "IDEMPOTENCY_VALKEY_URL";
 const PREFIX: &str = "IDEMPOTENCY_VALKEY_PREFIX";

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use idempotency_core::store::StoreErrorKind;
 use redis::aio::MultiplexedConnection;
-use redis::{Arg, AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisError, Value};
+use redis::{AsyncConnectionConfig, Pipeline, RedisConnectionInfo, RedisError, RedisResult, Value};
 use rustls::CertificateError as Wrong;
 use rustls::Error::InvalidCertificate;
 use rustls::pki_types::ServerName;
@@ -20,7 +20,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::address::{Address, Target};
-use crate::failure::{Failure, Next};
+use crate::failure::Failure;
+use crate::info::Info;
 
 /// How long a connection may take, with its login and the first reply. A start waits for 2 s.
 pub(crate) const CONNECT: Duration = Duration::from_millis(1_500);
@@ -30,6 +31,9 @@ pub(crate) const PING: Duration = Duration::from_secs(1);
 
 /// A connection that was not used for longer is tried first: Lambda may have frozen the process, or a device on the way may have forgotten it.
 pub(crate) const TRUSTED_FOR: Duration = Duration::from_secs(10);
+
+/// How long a reply may take whose caller sets no limit: at the start, and of a listing.
+pub(crate) const LONGEST: Duration = Duration::from_secs(5);
 
 /// After so long without a reply, the task of the connection is given two turns before a send, to see whether the server has closed it.
 const MOMENT: Duration = Duration::from_millis(50);
@@ -52,13 +56,14 @@ pub(crate) struct Server {
 /// A connection that was made.
 #[derive(Clone)]
 pub(crate) struct Live {
-    connection: MultiplexedConnection,
+    pub(crate) connection: MultiplexedConnection,
     /// Its sender is dropped when the task of the connection ends, because it is closed.
-    ended: watch::Receiver<()>,
+    pub(crate) ended: watch::Receiver<()>,
     /// When the last reply came, on both clocks: one of them may stop while the process is frozen.
     replied: (Instant, SystemTime),
     /// True after a request without a reply, until the next reply.
     suspect: bool,
+    pub(crate) is_in_cluster: bool,
 }
 
 impl Live {
@@ -68,9 +73,9 @@ impl Live {
         longer(instant.elapsed(), time.elapsed().ok())
     }
 
-    /// Returns true if a request can be sent without a trial.
-    fn is_trusted(&self) -> bool {
-        !self.suspect && self.rested() <= TRUSTED_FOR
+    /// Returns true if a request can be sent without a trial, after so long without a reply.
+    fn is_trusted(&self, rested: Duration) -> bool {
+        !self.suspect && rested <= TRUSTED_FOR
     }
 }
 
@@ -96,7 +101,8 @@ impl Server {
     /// If none can be made. Nothing was sent.
     pub(crate) async fn connect(&self, limit: Option<Duration>) -> Result<Live, Failure> {
         let mut live = self.open();
-        if live.as_ref().is_some_and(|live| live.rested() > MOMENT) {
+        let rested = live.as_ref().map(Live::rested).unwrap_or_default();
+        if rested > MOMENT {
             // In the first one the runtime sees it, in the second one the task.
             for _ in 0..2 {
                 tokio::task::yield_now().await;
@@ -104,7 +110,7 @@ impl Server {
             live = self.open();
         }
         match live {
-            Some(live) if live.is_trusted() => Ok(live),
+            Some(live) if live.is_trusted(rested) => Ok(live),
             // Boxed, so that the future of every other request stays small.
             _ => Box::pin(self.reconnect(limit.unwrap_or(Duration::MAX))).await,
         }
@@ -117,7 +123,7 @@ impl Server {
             return Err(self.too_slow(wait));
         };
         if let Some(mut live) = self.open() {
-            if live.is_trusted() {
+            if live.is_trusted(live.rested()) {
                 return Ok(live);
             }
             let ping = redis::cmd("PING");
@@ -146,31 +152,66 @@ impl Server {
         Failure::unsent_for_long(text)
     }
 
-    /// Sends commands together, and returns their replies.
+    /// Sends commands that change nothing together, and returns their replies.
+    ///
+    /// # Errors
+    ///
+    /// If they do not come in this time. An error of the server is a value.
+    pub(crate) async fn ask(
+        &self,
+        commands: &Pipeline,
+        within: Duration,
+    ) -> Result<Vec<Value>, Failure> {
+        let asked = async {
+            let mut live = self.connect(None).await?;
+            let sent = live
+                .connection
+                .send_packed_commands(commands, 0, commands.len());
+            self.reply(live.ended, sent, Some(within)).await
+        };
+        let asked = timeout(within, asked).await;
+        asked.unwrap_or_else(|_| Err(self.hangs(within)))
+    }
+
+    /// Waits for the reply to what is sent over a connection that `ended` tells of, and for at most [`LONGEST`] if the caller has no `limit`.
     ///
     /// # Errors
     ///
     /// If the connection broke. An error of the server is a value.
-    pub(crate) async fn send(
+    pub(crate) async fn reply<T>(
         &self,
-        mut live: Live,
-        commands: &Pipeline,
-    ) -> Result<Vec<Value>, Failure> {
+        mut ended: watch::Receiver<()>,
+        replied: impl Future<Output = RedisResult<T>>,
+        limit: Option<Duration>,
+    ) -> Result<T, Failure> {
         let mut sent = Sent(self, false);
-        let connection = &mut live.connection;
-        let mut replied = pin!(connection.send_packed_commands(commands, 0, commands.len()));
-        let mut ended = pin!(live.ended.changed());
+        let (mut replied, mut ended) = (pin!(replied), pin!(ended.changed()));
         // A request that is sent while the task ends gets no error of its own.
-        let replies = poll_fn(|context| match replied.as_mut().poll(context) {
+        let reply = poll_fn(|context| match replied.as_mut().poll(context) {
             Poll::Pending => {
                 let ended = ended.as_mut().poll(context);
                 ended.map(|_| Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()))
             }
-            replies => replies,
-        })
-        .await;
-        sent.1 = replies.is_ok();
-        replies.map_err(|error| Failure::broken(&error, &self.address))
+            reply => reply,
+        });
+        let reply = match limit {
+            // The engine ends the request.
+            Some(_) => reply.await,
+            None => match timeout(LONGEST, reply).await {
+                Ok(reply) => reply,
+                Err(_) => return Err(self.hangs(LONGEST)),
+            },
+        };
+        sent.1 = reply.is_ok();
+        reply.map_err(|error| Failure::broken(&error, &self.address))
+    }
+
+    fn hangs(&self, within: Duration) -> Failure {
+        let text = format!(
+            "no reply of {} within {within:?}: check that it runs, and the network",
+            self.address
+        );
+        Failure::lost(StoreErrorKind::Unreachable, text)
     }
 
     /// Notes a reply, or its absence. It may be that of an earlier connection.
@@ -277,37 +318,33 @@ impl Connector {
             hello.cmd("SELECT").arg(self.target.database);
         }
         // For a server that hangs, its kernel accepts connections too.
-        hello.cmd("PING");
+        hello.cmd("INFO");
         // The engine ends a request, by the time that its call has. The login is ours: `redis` does not say why it was refused.
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         let no_login = RedisConnectionInfo::default().set_skip_set_lib_name();
         let made = MultiplexedConnection::new_with_config(&no_login, stream, config).await;
         let (mut connection, driver) = made.map_err(closed)?;
-        // No task holds the connection before the replies, so that none stays.
-        let mut driver = Box::pin(driver);
-        let replied = {
-            let mut replied = pin!(connection.send_packed_commands(&hello, 0, hello.len()));
-            poll_fn(|context| {
-                let _ = driver.as_mut().poll(context);
-                replied.as_mut().poll(context)
-            })
-            .await
-        };
-        for (reply, command) in replied.map_err(closed)?.into_iter().zip(hello.cmd_iter()) {
-            if let Err(failure) = Failure::check(reply, address) {
-                refused(failure, command, address)?;
-            }
-        }
         let (end, ended) = watch::channel(());
         tokio::spawn(async move {
             driver.await;
             drop(end);
         });
+        let replies = connection.send_packed_commands(&hello, 0, hello.len());
+        let mut info = Value::Nil;
+        for reply in replies.await.map_err(closed)? {
+            info = Failure::check(reply, address).map_err(|failure| Failure {
+                maybe_applied: false,
+                ..failure
+            })?;
+        }
+        let info = Info::of(info);
+        info.check(address)?;
         Ok(Live {
             connection,
             ended,
             replied: (Instant::now(), SystemTime::now()),
             suspect: false,
+            is_in_cluster: info.is_in_cluster(),
         })
     }
 }
@@ -333,42 +370,6 @@ fn tls_failed(error: &io::Error, address: &Address) -> Failure {
         kind,
         format!("no TLS connection to {address} ({error}): {advice}"),
     )
-}
-
-/// Returns the failure of a connection over which the server has refused this command, unless it may perform others.
-fn refused(failure: Failure, command: &Cmd, address: &Address) -> Result<(), Failure> {
-    let is = |name: &[u8]| command.args_iter().next() == Some(Arg::Simple(name));
-    let fail = |kind, advice| {
-        Err(Failure::unsent(
-            kind,
-            format!("{address} refused the {advice}"),
-        ))
-    };
-    // For every command: it is full, or loads its data.
-    if failure.next == Next::Pause {
-        return Err(failure);
-    }
-    if is(b"AUTH") {
-        return fail(
-            StoreErrorKind::Credentials,
-            "login: check IDEMPOTENCY_VALKEY_USER and IDEMPOTENCY_VALKEY_PASSWORD, or those of the URL",
-        );
-    }
-    if is(b"SELECT") && failure.maybe_applied {
-        return fail(
-            StoreErrorKind::Rejected,
-            "connection: check the database number of the URL, which is 0 in a cluster",
-        );
-    }
-    // A server that cannot write to its disk says so, and reads.
-    let is_refused = failure.maybe_applied || failure.error.kind() == StoreErrorKind::Credentials;
-    if is(b"PING") && !is_refused {
-        return Ok(());
-    }
-    Err(Failure {
-        maybe_applied: false,
-        ..failure
-    })
 }
 
 #[cfg(test)]

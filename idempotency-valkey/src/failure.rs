@@ -48,7 +48,7 @@ fn meaning(code: &str) -> Option<(StoreErrorKind, bool, &'static str)> {
         "OOM" => "the server is full: give it more memory (`maxmemory`)",
         "NOSCRIPT" => "it forgets scripts: check it",
         "NOAUTH" => NO_PASSWORD,
-        "WRONGPASS" => "check the user and the password",
+        "WRONGPASS" => LOGIN,
         "NOPERM" => PERMISSIONS,
         "WRONGTYPE" => NO_HASH,
         // Of the script.
@@ -69,8 +69,10 @@ fn meaning(code: &str) -> Option<(StoreErrorKind, bool, &'static str)> {
 }
 
 const UNKNOWN: &str = "check that it is Redis 6.2 or later, or Valkey, and what stands before it";
-const REPLICA: &str =
-    "it is a replica: write the endpoint of the primary, or wait for the failover";
+pub(crate) const REPLICA: &str = "it is a replica, which performs no write: write the endpoint of the primary, or wait for the failover";
+const LOGIN: &str =
+    "check IDEMPOTENCY_VALKEY_USER and IDEMPOTENCY_VALKEY_PASSWORD, or those of the URL";
+const DATABASE: &str = "check the database number of the URL, which is 0 in a cluster";
 const NO_PASSWORD: &str = "set IDEMPOTENCY_VALKEY_PASSWORD, or the password in the URL";
 const NO_HASH: &str = "the key of the record holds no hash: another program uses the prefix, so set another one (IDEMPOTENCY_VALKEY_PREFIX, `prefix` of the builder)";
 
@@ -139,18 +141,19 @@ impl Failure {
     fn of(error: &str, server: &Address) -> Self {
         let mut words = error.split(' ');
         let code = words.next().unwrap_or_default();
-        let to = words.nth(1).and_then(Address::of).map(|to| Address {
-            // Without a host it is the one that replied.
-            host: Some(to.host)
-                .filter(|host| !host.is_empty())
-                .unwrap_or_else(|| server.host.clone()),
-            ..to
-        });
+        let to = words.nth(1).and_then(Address::of);
+        let to = to.map(|to| server.named(to.host, to.port));
         // Said in place of a reply to the first command, before the server closes the connection.
         let is_full = code == "ERR" && error.contains("max number of clients");
         let code = if is_full { "CLIENTS" } else { code };
         let known = meaning(code);
-        let (kind, passes, advice) = known.unwrap_or((StoreErrorKind::Rejected, false, UNKNOWN));
+        let (kind, passes, advice) = known.unwrap_or_else(|| match error {
+            _ if error.contains(" AUTH ") => (StoreErrorKind::Credentials, false, LOGIN),
+            _ if error.contains("DB index") || error.contains("SELECT") => {
+                (StoreErrorKind::Rejected, false, DATABASE)
+            }
+            _ => (StoreErrorKind::Rejected, false, UNKNOWN),
+        });
         let next = match (code, to) {
             ("MOVED", Some(to)) => Next::Follow(to),
             ("ASK", Some(to)) => Next::Ask(to),

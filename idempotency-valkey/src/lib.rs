@@ -13,11 +13,11 @@
 //! | `key` | the key of a record, its slot in a cluster |
 //! | `password`, `address` | the password of a connection; what a URL says |
 //! | `failure` | what an error means: whether the write may be applied, and what to do |
+//! | `info` | what a server says of itself, and whether it can be used |
 //! | `request`, `script.lua`, `compare.lua` | a write as a run of the script |
 //! | `reply` | the record in the reply of the script |
 //! | `connection`, `nodes` | connects, notices a dead connection; finds the server of a key |
 //! | `send` | sends a command, and notes whether it may have been applied |
-//! | `start` | checks of the server before the first claim |
 //! | `store`, `scan` | the store; the listing of its records |
 //! | `builder`, `config` | builds the store; its settings from variables, and its place among the kinds of stores |
 
@@ -28,6 +28,7 @@ mod builder;
 mod config;
 mod connection;
 mod failure;
+mod info;
 mod key;
 mod nodes;
 mod password;
@@ -35,13 +36,11 @@ mod reply;
 mod request;
 mod scan;
 mod send;
-mod start;
 mod store;
 
 pub use builder::ValkeyStoreBuilder;
 pub use password::Password;
-pub use start::Durability;
-pub use store::ValkeyStore;
+pub use store::{Durability, ValkeyStore};
 
 /// The guide's example, compiled with the tests.
 #[cfg(doctest)]

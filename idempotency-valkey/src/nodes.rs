@@ -1,11 +1,10 @@
 //! The servers of a store: one, or those of a cluster. That it is a cluster is learnt from the servers.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redis::Value;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 use crate::address::Address;
 use crate::connection::{Connector, PING, Server};
@@ -27,17 +26,10 @@ pub(crate) struct Nodes {
 struct Known {
     /// Without that of the URL.
     servers: HashMap<Address, Arc<Server>>,
-    /// Empty without a cluster. In order.
-    slots: Vec<Slots>,
+    /// The last slot of each range, and its primary. Empty without a cluster.
+    slots: BTreeMap<u16, Arc<Server>>,
     /// Counts how often the slots were learnt.
     learnt: u64,
-}
-
-/// The first and the last slot of a primary.
-struct Slots {
-    first: u16,
-    last: u16,
-    primary: Arc<Server>,
 }
 
 impl Nodes {
@@ -59,17 +51,12 @@ impl Nodes {
 
     /// Returns the server of a key, or the one of the URL if its server is not known.
     pub(crate) fn of_key(&self, key: &str) -> Arc<Server> {
-        match self.is_cluster() {
-            true => self.of_slot(slot(key)),
-            false => Arc::clone(&self.seed),
-        }
-    }
-
-    fn of_slot(&self, slot: u16) -> Arc<Server> {
         let known = self.known();
-        let at = known.slots.partition_point(|slots| slots.last < slot);
-        let slots = known.slots.get(at).filter(|slots| slots.first <= slot);
-        Arc::clone(slots.map_or(&self.seed, |slots| &slots.primary))
+        let primary = match known.slots.is_empty() {
+            true => None,
+            false => known.slots.range(slot(key)..).next(),
+        };
+        Arc::clone(primary.map_or(&self.seed, |(_, primary)| primary))
     }
 
     /// Returns the server with this address.
@@ -89,12 +76,10 @@ impl Nodes {
 
     /// Returns the primaries, in the order of their addresses.
     pub(crate) fn primaries(&self) -> Vec<Arc<Server>> {
-        let known = self.known();
-        if known.slots.is_empty() {
-            return vec![Arc::clone(&self.seed)];
+        let mut primaries: Vec<_> = self.known().slots.values().cloned().collect();
+        if primaries.is_empty() {
+            primaries.push(Arc::clone(&self.seed));
         }
-        let slots = known.slots.iter();
-        let mut primaries: Vec<_> = slots.map(|slots| Arc::clone(&slots.primary)).collect();
         primaries.sort_by(|one, other| one.address.cmp(&other.address));
         primaries.dedup_by(|one, other| one.address == other.address);
         primaries
@@ -132,32 +117,19 @@ impl Nodes {
     }
 
     /// Keeps what a server said. Replicas are kept too, because one of them can be asked when the primaries fail.
-    fn keep(&self, rows: Vec<Row>) {
+    pub(crate) fn keep(&self, rows: Vec<Row>) {
         let mut known = self.known();
-        let is_named = |address: &Address| rows.iter().any(|row| row.servers.contains(address));
+        let is_named =
+            |address: &Address| rows.iter().any(|(_, servers)| servers.contains(address));
         known.servers.retain(|address, _| is_named(address));
-        let slots = rows.into_iter().filter_map(|row| {
-            let mut servers = row.servers.into_iter();
-            let primary = self.server_in(&mut known, servers.next()?);
-            servers.for_each(|replica| drop(self.server_in(&mut known, replica)));
-            Some(Slots {
-                first: row.first,
-                last: row.last,
-                primary,
-            })
-        });
-        known.slots = slots.collect();
+        known.slots.clear();
         known.learnt += 1;
-    }
-
-    /// Keeps a cluster whose first server has all slots.
-    #[cfg(test)]
-    pub(crate) fn keep_all(&self, servers: Vec<Address>) {
-        self.keep(vec![Row {
-            first: 0,
-            last: 16_383,
-            servers,
-        }]);
+        for (last, servers) in rows {
+            let servers = servers.into_iter();
+            let servers: Vec<_> = servers.map(|it| self.server_in(&mut known, it)).collect();
+            let primary = servers.into_iter().next();
+            known.slots.extend(primary.map(|primary| (last, primary)));
+        }
     }
 
     /// Returns what is known. A panic cannot leave it half written, so a poisoned lock is still good.
@@ -166,58 +138,36 @@ impl Nodes {
     }
 }
 
-/// What a server says of some slots: the primary, then its replicas.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Row {
-    first: u16,
-    last: u16,
-    servers: Vec<Address>,
-}
+/// The last slot of a range, and its servers: the primary, then its replicas.
+pub(crate) type Row = (u16, Vec<Address>);
 
 /// Asks one server for the slots of its cluster. `None` if it did not say in time.
 async fn slots_of(server: Arc<Server>) -> Option<Vec<Row>> {
     let mut slots = redis::pipe();
     slots.cmd("CLUSTER").arg("SLOTS");
-    let asked = async {
-        let live = server.connect(None).await?;
-        server.send(live, &slots).await
-    };
-    let reply = timeout(PING, asked).await.ok()?.ok()?.pop()?;
+    let reply = server.ask(&slots, PING).await.ok()?.pop()?;
     read_rows(reply, &server.address)
 }
 
 /// Reads the reply to `CLUSTER SLOTS` of the server with this address. `None` if it is none, or has no slot.
 fn read_rows(reply: Value, of: &Address) -> Option<Vec<Row>> {
-    let rows = list(reply)?.map(|row| read_row(row, of));
-    let mut rows: Vec<_> = rows.collect::<Option<_>>()?;
-    rows.sort();
-    (!rows.is_empty()).then_some(rows)
-}
-
-fn read_row(row: Value, of: &Address) -> Option<Row> {
-    let mut row = list(row)?;
-    let [first, last] = [number(row.next()?)?, number(row.next()?)?];
-    let servers = row.map(|server| read_server(server, of));
-    let servers: Vec<_> = servers.collect::<Option<_>>()?;
-    (!servers.is_empty()).then_some(Row {
-        first: first.try_into().ok()?,
-        last: last.try_into().ok()?,
-        servers,
-    })
+    let row = |row| {
+        let mut row = list(row)?.skip(1);
+        let last = number(row.next()?)?.try_into().ok()?;
+        let servers: Option<Vec<_>> = row.map(|server| read_server(server, of)).collect();
+        servers
+            .filter(|servers| !servers.is_empty())
+            .map(|servers| (last, servers))
+    };
+    let rows: Option<Vec<_>> = list(reply)?.map(row).collect();
+    rows.filter(|rows| !rows.is_empty())
 }
 
 fn read_server(server: Value, of: &Address) -> Option<Address> {
     let mut server = list(server)?;
-    let host = match server.next()? {
-        // The server does not know its own name.
-        Value::Nil => String::new(),
-        host => redis::from_redis_value(host).ok()?,
-    };
-    let is_known = !host.is_empty() && host != "?";
-    Some(Address {
-        host: if is_known { host } else { of.host.clone() },
-        port: number(server.next()?)?.try_into().ok()?,
-    })
+    let host: Option<String> = redis::from_redis_value(server.next()?).ok()?;
+    let port = number(server.next()?)?.try_into().ok()?;
+    Some(of.named(host.unwrap_or_default(), port))
 }
 
 #[cfg(test)]
@@ -233,12 +183,8 @@ mod tests {
         redis::parse_redis_value(text.replace(' ', "\r\n").as_bytes()).unwrap()
     }
 
-    fn row(first: u16, last: u16, servers: &[&str]) -> Row {
-        Row {
-            first,
-            last,
-            servers: servers.iter().map(|text| address(text)).collect(),
-        }
+    fn row(last: u16, servers: &[&str]) -> Row {
+        (last, servers.iter().map(|text| address(text)).collect())
     }
 
     #[test]
@@ -248,9 +194,9 @@ mod tests {
             *4 :0 :5000 *2 $1 a :6 *2 $1 c :8 \
             *3 :5001 :7999 *2 $0  :9 ";
         let expected = [
-            row(0, 5_000, &["a:6", "c:8"]),
-            row(5_001, 7_999, &["seed:9"]),
-            row(8_000, 16_383, &["b:7"]),
+            row(16_383, &["b:7"]),
+            row(5_000, &["a:6", "c:8"]),
+            row(7_999, &["seed:9"]),
         ];
         let seed = address("seed:6379");
         assert_eq!(read_rows(reply(rows), &seed).unwrap(), expected);
@@ -267,20 +213,21 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_without_a_known_server_goes_to_that_of_the_url() {
+    fn a_slot_above_those_that_are_known_goes_to_the_server_of_the_url() {
         let target = crate::address::Target::of("redis://seed:6379").unwrap();
         let nodes = Nodes::new(Connector { target, tls: None });
-        let of = |slot| nodes.of_slot(slot).address.to_string();
-        assert!(!nodes.is_cluster() && of(7) == "seed:6379");
+        let of = |key| nodes.of_key(key).address.to_string();
+        assert!(!nodes.is_cluster() && of("foo") == "seed:6379");
         assert_eq!(nodes.primaries().len(), 1);
+        let both = ["b:1", "c:1"];
         nodes.keep(vec![
-            row(0, 9, &["b:1", "c:1"]),
-            row(20, 29, &["a:1"]),
-            row(30, 39, &["b:1", "c:1"]),
+            row(12_182, &both),
+            row(866, &["a:1"]),
+            row(5_061, &both),
         ]);
-        let found = [0, 9, 10, 20, 30, 39, 40].map(of);
-        let expected = ["b:1", "b:1", "seed:6379", "a:1", "b:1", "b:1", "seed:6379"];
-        assert_eq!(found, expected);
+        // The keys of the slots 866, 3,300, 5,061, 8,157, 12,182 and 15,495.
+        let found = ["hello", "b", "bar", "z", "foo", "a"].map(of);
+        assert_eq!(found, ["a:1", "b:1", "b:1", "b:1", "b:1", "seed:6379"]);
         let addresses = |servers: Vec<Arc<Server>>| {
             let servers = servers.iter();
             servers
@@ -290,8 +237,8 @@ mod tests {
         assert_eq!(addresses(nodes.primaries()), ["a:1", "b:1"]);
         let replica = nodes.server(address("c:1"));
         // A server that left is forgotten, and one that stays keeps its connection.
-        nodes.keep(vec![row(0, 16_383, &["c:1"])]);
-        assert!(Arc::ptr_eq(&nodes.of_slot(5), &replica));
+        nodes.keep(vec![row(16_383, &["c:1"])]);
+        assert!(Arc::ptr_eq(&nodes.of_key("foo"), &replica));
         assert_eq!(nodes.known().servers.len(), 1);
     }
 }

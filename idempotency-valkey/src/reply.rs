@@ -82,6 +82,19 @@ impl Fields {
         }))
     }
 
+    /// Reads the values of these names. A value is nothing if the hash has no field of that name.
+    pub(crate) fn named(names: &[&str], values: Value) -> Option<Self> {
+        let values = names
+            .iter()
+            .zip(list(values)?)
+            .filter_map(|(name, value)| Some((name.as_bytes().to_vec(), bytes(value)?)));
+        let values: Vec<_> = values.collect();
+        (!values.is_empty()).then_some(Self {
+            values,
+            unreadable: None,
+        })
+    }
+
     /// Returns the record, and why its response cannot be read.
     pub(crate) fn record(mut self) -> (Record, Option<String>) {
         let record = Record::read(&mut self);

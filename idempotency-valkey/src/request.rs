@@ -18,7 +18,7 @@ const SCRIPT: &str = include_str!("script.lua");
 const COMPARE: &str = include_str!("compare.lua");
 
 /// The field that each record has, so that one without attributes is a record too. Its value is the version of the format.
-const FORMAT: (&str, &str) = ("v", "1");
+pub(crate) const FORMAT: (&str, &str) = ("v", "1");
 
 /// What the name of a step's field begins with.
 pub(crate) const STEP: &str = "step:";
@@ -107,12 +107,6 @@ impl Request {
         request.arguments.arg(kind);
         request.render(condition);
         request
-    }
-
-    /// Returns what shows a record in a listing if the condition holds for it.
-    pub(crate) fn list(filter: Option<&Condition>) -> Self {
-        let all = Condition::All(Vec::new());
-        Self::new("list", filter.unwrap_or(&all))
     }
 
     /// Returns what returns the record: a condition that never holds.
@@ -635,7 +629,6 @@ mod tests {
         let in_script = [
             format!("record.{}", Attribute::Event.default_name()),
             format!("record.{steps}"),
-            format!("'{}'", Attribute::Data.default_name()),
             format!(":sub(1, {}) == '{STEP}'", STEP.len()),
             format!("'HSET', key, '{}', '{}'", FORMAT.0, FORMAT.1),
             format!("record.{} ~= '{}'", FORMAT.0, FORMAT.1),

@@ -1,19 +1,18 @@
 //! The listing of a store's records: a `SCAN` of each primary.
 
-use std::sync::Arc;
-
 use idempotency_core::future::BoxFuture;
-use idempotency_core::record::{Record, RecordId, StoredEvent};
+use idempotency_core::record::{Attribute, Record, RecordId, StoredEvent};
 use idempotency_core::store::{
-    ScanPage, ScanRequest, SendLog, StoreError, StoreErrorKind, StoreScan,
+    Condition, ScanPage, ScanRequest, SendLog, StoreError, StoreErrorKind, StoreScan, UNLISTED,
 };
 use serde_json::json;
 
 use crate::address::Address;
-use crate::connection::Server;
-use crate::reply::Reply;
-use crate::request::Request;
-use crate::start::Info;
+use crate::connection::{LONGEST, Server};
+use crate::failure::{Failure, Next};
+use crate::info::Info;
+use crate::reply::Fields;
+use crate::request::FORMAT;
 use crate::store::ValkeyStore;
 
 /// The most records of a page. Meanwhile the server serves no other request, and the replies take its memory.
@@ -89,9 +88,7 @@ impl StoreScan for ValkeyStore {
                 .drain(..limit.min(position.left.len()))
                 .collect();
             let read = ids.len();
-            let records = self
-                .shown(server, ids, &Request::list(request.filter))
-                .await?;
+            let records = self.shown(server, ids, request.filter).await?;
             let is_done = position.left.is_empty() && position.cursor == "0";
             let next = match is_done {
                 false => Some(position.text(&server.address)),
@@ -130,7 +127,7 @@ impl ValkeyStore {
     /// Makes one step of `SCAN`, and puts what it finds into the position. It is empty if nothing was found.
     async fn step(
         &self,
-        server: &Arc<Server>,
+        server: &Server,
         prefix: &str,
         limit: usize,
         position: &mut Position,
@@ -139,30 +136,30 @@ impl ValkeyStore {
         let mut both = redis::pipe();
         both.cmd("INFO").arg("replication");
         both.cmd("SCAN").arg(&position.cursor);
-        both.arg("MATCH").arg(self.prefix.pattern(prefix));
+        both.arg("MATCH").arg(self.settings.prefix.pattern(prefix));
         both.arg("COUNT").arg(limit).arg("TYPE").arg("hash");
-        let replies = self.sender.read_all(server, &both).await;
-        let replies = replies.map_err(|failure| failure.error)?;
-        let mut replies = replies.into_iter().flatten();
-        if replies
-            .next()
-            .is_some_and(|info| Info::of(info).is_replica())
-        {
+        let replies = server.ask(&both, LONGEST).await;
+        let mut replies = replies.map_err(|failure| failure.error)?.into_iter();
+        let [info, scan] = [replies.next(), replies.next()].map(Option::unwrap_or_default);
+        let check = |reply| Failure::check(reply, &server.address).map_err(|failure| failure.error);
+        if Info::of(check(info)?).is_replica() {
             server.disconnect();
             return Err(self.rejected(
                 "the server is no primary any more, so the listing is not complete: list again",
             ));
         }
-        let read = redis::from_redis_value(replies.next().unwrap_or_default());
-        let (cursor, keys): (_, Vec<Vec<u8>>) = read.map_err(|_| {
-            self.rejected("the reply to SCAN cannot be read: check what stands before the server")
-        })?;
+        let (cursor, keys): (_, Vec<Vec<u8>>) =
+            redis::from_redis_value(check(scan)?).map_err(|_| {
+                self.rejected(
+                    "the reply to SCAN cannot be read: check what stands before the server",
+                )
+            })?;
         position.cursor = cursor;
         // The key of another program can be no UTF-8.
         let keys = keys
             .into_iter()
             .filter_map(|key| String::from_utf8(key).ok());
-        let ids = keys.filter_map(|key| self.prefix.id(&key));
+        let ids = keys.filter_map(|key| self.settings.prefix.id(&key));
         position.left = ids.map(|id| id.as_str().to_owned()).collect();
         Ok(())
     }
@@ -170,36 +167,48 @@ impl ValkeyStore {
     /// Returns the records with these ids that the filter keeps, in one round trip unless a key is moving.
     async fn shown(
         &self,
-        server: &Arc<Server>,
+        server: &Server,
         ids: Vec<String>,
-        filter: &Request,
+        filter: Option<&Condition>,
     ) -> Result<Vec<(RecordId, Record)>, StoreError> {
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
-        let key = |id: &str| self.prefix.key(&RecordId::new(id));
-        let script = self.sender.script(filter);
-        // The first one brings the script.
+        let ids: Vec<_> = ids.into_iter().map(RecordId::new).collect();
+        // The values of the other ones can be long, and are not shown.
+        let listed = Attribute::ALL
+            .into_iter()
+            .filter(|it| !UNLISTED.contains(it));
+        let names: Vec<_> = [FORMAT.0]
+            .into_iter()
+            .chain(listed.map(Attribute::default_name))
+            .collect();
         let mut commands = redis::pipe();
-        for (number, id) in ids.iter().enumerate() {
-            commands.add_command(script.command(&key(id), filter, number == 0));
+        for id in &ids {
+            commands.cmd("HMGET").arg(self.key(id)).arg(&names);
         }
-        let replies = self.sender.read_all(server, &commands).await;
-        let replies = replies.map_err(|failure| failure.error)?;
+        let replies = match ids.is_empty() {
+            true => Vec::new(),
+            false => server
+                .ask(&commands, LONGEST)
+                .await
+                .map_err(|failure| failure.error)?,
+        };
         let mut records = Vec::new();
         for (id, reply) in ids.into_iter().zip(replies) {
-            let reply = match reply {
-                Some(reply) => Reply::of(reply),
-                None => {
+            let fields = match Failure::check(reply, &server.address) {
+                Ok(values) => Fields::named(&names, values),
+                Err(Failure {
+                    next: Next::Follow(_) | Next::Ask(_),
+                    ..
+                }) => {
                     let log = SendLog::new();
                     log.preparing();
-                    Some(self.sender.run(&key(&id), filter, false, &log).await?)
+                    self.fields(&id, &log).await?
                 }
+                Err(failure) => return Err(failure.error),
             };
-            // Deleted since, or left out by the filter, if it is not shown.
-            if let Some(Reply::Applied(Some(fields))) = reply {
-                records.push((RecordId::new(id), fields.record().0));
-            }
+            // Deleted since, if there is none.
+            let record = fields.map(|fields| fields.record().0.listed());
+            let record = record.filter(|it| filter.is_none_or(|filter| filter.holds(Some(it))));
+            records.extend(record.map(|record| (id, record)));
         }
         Ok(records)
     }

@@ -14,27 +14,13 @@ if not record.v then
   if flat.err then return {3, flat.err} end
   for i = 1, #flat, 2 do record[flat[i]] = flat[i + 1] end
 end
--- A listing shows it, and a read refuses it as a write does.
-if record.v and record.v ~= '1' and kind ~= 'list' then return {3, 'VERSION ' .. record.v} end
+-- A read refuses it as a write does.
+if record.v and record.v ~= '1' then return {3, 'VERSION ' .. record.v} end
 
 local exists, holds = next(record) ~= nil, $NOTHING
 if exists then
   $COMPARE
   holds = $CONDITION
-end
-if kind == 'list' then
-  if not holds then return {0} end
-  if #flat == 0 then flat = redis.call('HGETALL', key) end
-  local reply = {1}
-  for i = 1, #flat, 2 do
-    local name = flat[i]
-    -- The values of these can be long, and are not shown.
-    if name ~= 'data' and name ~= 'event' and name ~= 'steps' and name:sub(1, 5) ~= 'step:' then
-      reply[#reply + 1] = name
-      reply[#reply + 1] = flat[i + 1]
-    end
-  end
-  return reply
 end
 if not holds then
   -- Changes nothing. A server that is no primary any more refuses it: its record can be old.

@@ -1,6 +1,7 @@
 //! The store: one command for each request.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use idempotency_core::future::BoxFuture;
@@ -12,11 +13,11 @@ use idempotency_core::store::{
 };
 use idempotency_core::time::EpochSeconds;
 
+use crate::connection::Server;
 use crate::key::KeyPrefix;
 use crate::reply::{Fields, Reply};
 use crate::request::{LARGEST_VALUE, Request, TooLarge};
 use crate::send::Sender;
-use crate::start::{Checks, Durability};
 
 /// A store of records on a server of Valkey or Redis, or on a cluster.
 ///
@@ -34,11 +35,9 @@ use crate::start::{Checks, Durability};
 /// ```
 pub struct ValkeyStore {
     pub(crate) sender: Sender,
-    pub(crate) prefix: KeyPrefix,
-    compress_above: Option<usize>,
-    /// True if events may be kept.
-    unencrypted_events: bool,
-    checks: Checks,
+    pub(crate) settings: Settings,
+    /// True if the server was checked, and can be used.
+    is_checked: AtomicBool,
 }
 
 /// The id on whose key the start tries what a write needs. It has another form than that of a record.
@@ -49,28 +48,67 @@ pub(crate) struct Settings {
     pub(crate) prefix: KeyPrefix,
     pub(crate) durability: Durability,
     pub(crate) compress_above: Option<usize>,
+    /// True if events may be kept.
     pub(crate) unencrypted_events: bool,
+}
+
+/// Whether the server can lose a write that it has acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Durability {
+    /// It can, in a failover to a replica that has not got the write yet, or in a restart. Then a handler can run again. The start says so
+    /// once.
+    #[default]
+    Asynchronous,
+    /// It cannot: MemoryDB, ElastiCache with synchronous durability, or a single server with `appendfsync always` and
+    /// `no-appendfsync-on-rewrite no`.
+    Synchronous,
 }
 
 impl ValkeyStore {
     pub(crate) fn new(sender: Sender, settings: Settings) -> Self {
         Self {
             sender,
-            prefix: settings.prefix,
-            compress_above: settings.compress_above,
-            unencrypted_events: settings.unencrypted_events,
-            checks: Checks::new(settings.durability),
+            settings,
+            is_checked: AtomicBool::new(false),
         }
     }
 
-    /// Checks the server, if there was no check.
+    /// Checks the server, if there was no check: what it says of itself, as each connection does, and whether it performs what a write needs.
     async fn check(&self, log: &SendLog) -> Result<(), StoreError> {
-        if self.checks.have_passed() {
+        if self.is_checked.load(Ordering::Acquire) {
             return Ok(());
         }
         // Boxed, so that the future of every other write stays small.
-        let key = self.prefix.key(&RecordId::new(PROBED));
-        Box::pin(self.checks.pass(&self.sender, &key, log)).await
+        Box::pin(async {
+            let (nodes, key) = (&self.sender.nodes, self.key(&RecordId::new(PROBED)));
+            self.sender.run(&key, &Request::probe(), false, log).await?;
+            let seed = nodes.seed();
+            let connect = async |server: &Server| {
+                let live = server.connect(log.limit()).await;
+                live.map_err(|failure| failure.error)
+            };
+            if connect(seed).await?.is_in_cluster {
+                nodes.learn(seed, true).await;
+                for server in nodes.primaries() {
+                    connect(&server).await?;
+                }
+            }
+            let is_first = !self.is_checked.swap(true, Ordering::AcqRel);
+            if is_first && self.settings.durability == Durability::Asynchronous {
+                tracing::warn!(
+                    "{seed} may lose a write that it has acknowledged, in a failover or a restart: then a handler can run again. If it cannot, say \
+                     so: set IDEMPOTENCY_VALKEY_DURABILITY to `synchronous`, or `durability` of the builder",
+                    seed = seed.address,
+                );
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    pub(crate) fn key(&self, id: &RecordId) -> String {
+        self.settings.prefix.key(id)
     }
 
     /// Performs a write, after a check of the server if there was none.
@@ -83,11 +121,11 @@ impl ValkeyStore {
             self.check(log).await?;
         }
         if keeps_event(record.write) {
-            permit_events(self.unencrypted_events, self)?;
+            permit_events(self.settings.unencrypted_events, self)?;
         }
-        let request = Request::write(record, now(), self.compress_above)
+        let request = Request::write(record, now(), self.settings.compress_above)
             .map_err(|error| self.too_large(&error))?;
-        let key = self.prefix.key(record.id);
+        let key = self.key(record.id);
         Ok(match self.sender.run(&key, &request, true, log).await? {
             Reply::Applied(replaced) => match record.write {
                 Write::Put(_) => StoreReply::replaced(replaced.map(|fields| fields.record().0)),
@@ -119,7 +157,7 @@ impl ValkeyStore {
         id: &RecordId,
         log: &SendLog,
     ) -> Result<Option<Fields>, StoreError> {
-        let key = self.prefix.key(id);
+        let key = self.key(id);
         match self.sender.run(&key, &Request::read(), false, log).await? {
             Reply::Refused(fields) => Ok(fields),
             reply => {
@@ -197,7 +235,7 @@ impl Store for ValkeyStore {
 
     fn check_events(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(std::future::ready(permit_events(
-            self.unencrypted_events,
+            self.settings.unencrypted_events,
             self,
         )))
     }
@@ -228,7 +266,7 @@ impl fmt::Debug for ValkeyStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ValkeyStore")
             .field("address", &self.sender.nodes.seed().address.to_string())
-            .field("prefix", &self.prefix.as_str())
+            .field("prefix", &self.settings.prefix.as_str())
             .finish_non_exhaustive()
     }
 }

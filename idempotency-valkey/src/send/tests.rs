@@ -9,6 +9,7 @@ use super::*;
 use crate::address::Target;
 use crate::connection::Connector;
 use crate::request::Request;
+use tokio::time::timeout;
 
 /// What a server does with a command.
 #[derive(Clone)]
@@ -27,14 +28,17 @@ fn replies(text: impl Into<String>) -> Does {
 /// The reply of the script to a write that was applied.
 const APPLIED: &str = "*1\r\n:1\r\n";
 
-/// A server that does these things in turn, one for each command but `PING`, and notes the first argument of each, without the `PING` of a new
+/// What a good server says of itself.
+const INFO: &str = "redis_version:7.2.4\r\nrole:master\r\nmaxmemory_policy:noeviction\r\n";
+
+/// A server that does these things in turn, one for each command but `PING`, and notes the first argument of each, without the `INFO` of a new
 /// connection.
 struct Fake {
     address: Address,
     does: Arc<Mutex<std::vec::IntoIter<Does>>>,
     seen: Arc<Mutex<Vec<String>>>,
-    /// The reply to `PING`.
-    pong: Arc<Mutex<String>>,
+    /// The reply to the first command of a connection.
+    hello: Arc<Mutex<String>>,
 }
 
 impl Fake {
@@ -44,15 +48,15 @@ impl Fake {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let does = Arc::new(Mutex::new(does.into_iter()));
         let (noted, script) = (Arc::clone(&seen), Arc::clone(&does));
-        let pong = Arc::new(Mutex::new("+PONG\r\n".to_owned()));
-        let ponged = Arc::clone(&pong);
+        let hello = Arc::new(Mutex::new(bulk(INFO)));
+        let said = Arc::clone(&hello);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(serve(
                     stream,
                     Arc::clone(&noted),
                     Arc::clone(&script),
-                    Arc::clone(&ponged),
+                    Arc::clone(&said),
                 ));
             }
         });
@@ -60,13 +64,13 @@ impl Fake {
             address,
             does,
             seen,
-            pong,
+            hello,
         }
     }
 
     fn sender(&self) -> Sender {
         let sender = self.new_sender();
-        let script = sender.script(&Request::list(None));
+        let script = sender.script(&Request::read());
         script.is_sent.store(true, Ordering::Relaxed);
         sender
     }
@@ -90,17 +94,19 @@ async fn serve(
     mut stream: TcpStream,
     noted: Arc<Mutex<Vec<String>>>,
     does: Arc<Mutex<std::vec::IntoIter<Does>>>,
-    pong: Arc<Mutex<String>>,
+    hello: Arc<Mutex<String>>,
 ) {
     let (mut input, mut is_new) = (Vec::new(), true);
     loop {
         while let Some((name, length)) = command(&input) {
             input.drain(..length);
-            if !std::mem::take(&mut is_new) {
+            let is_hello = std::mem::take(&mut is_new);
+            if !is_hello {
                 noted.lock().unwrap().push(name.clone());
             }
             let next = match name.as_str() {
-                "PING" => replies(pong.lock().unwrap().clone()),
+                _ if is_hello => replies(hello.lock().unwrap().clone()),
+                "PING" => replies("+PONG\r\n"),
                 "ASKING" => replies("+OK\r\n"),
                 _ => does.lock().unwrap().next().unwrap_or(Does::Closes),
             };
@@ -114,6 +120,11 @@ async fn serve(
             return;
         }
     }
+}
+
+/// Returns a text as a reply.
+fn bulk(text: &str) -> String {
+    format!("${}\r\n{text}\r\n", text.len())
 }
 
 /// Reads one command: its name, and its length on the wire. `None` if it is not complete.
@@ -152,7 +163,7 @@ async fn write(sender: &Sender) -> (Result<Reply, StoreError>, SendLog) {
 async fn write_within(sender: &Sender, limit: Duration) -> (Result<Reply, StoreError>, SendLog) {
     let log = SendLog::with_limit(limit);
     log.preparing();
-    let request = Request::list(None);
+    let request = Request::read();
     let reply = timeout(limit, sender.run("p:{a}", &request, true, &log)).await;
     (reply.expect("the write ends in time"), log)
 }
@@ -163,7 +174,7 @@ async fn give_up(sender: &Sender, fake: &Fake) {
         fake.seen().len(),
         SendLog::with_limit(Duration::from_secs(5)),
     );
-    let request = Request::list(None);
+    let request = Request::read();
     let mut send = std::pin::pin!(sender.run("p:{a}", &request, true, &log));
     tokio::select! {
         _ = &mut send => panic!("the server does not reply"),
@@ -351,7 +362,7 @@ fn a_connection_that_was_closed_while_the_process_did_nothing_costs_no_send() {
         for _ in 0..2 {
             let (mut stream, _) = listener.accept().unwrap();
             let mut input = [0; 4096];
-            for reply in ["+PONG\r\n", APPLIED] {
+            for reply in [&*bulk(INFO), APPLIED] {
                 assert!(stream.read(&mut input).unwrap() > 0);
                 stream.write_all(reply.as_bytes()).unwrap();
             }
@@ -408,9 +419,10 @@ async fn a_cluster_is_asked_for_its_slots_all_at_once_so_that_one_server_is_enou
     let servers: Vec<_> = gone.iter().map(|(_, address)| address.clone()).collect();
     let target = Target::of(&format!("redis://{}", servers[0])).unwrap();
     let sender = Sender::new(Nodes::new(Connector { target, tls: None }));
-    sender
-        .nodes
-        .keep_all([&servers[1..], std::slice::from_ref(&next.address)].concat());
+    sender.nodes.keep(vec![(
+        16_383,
+        [&servers[1..], std::slice::from_ref(&next.address)].concat(),
+    )]);
     let (reply, _) = write_within(&sender, Duration::from_secs(6)).await;
     assert!(reply.is_ok(), "{reply:?}");
     assert_eq!(next.seen(), ["CLUSTER", "EVAL"]);
@@ -431,29 +443,36 @@ async fn a_server_that_does_not_say_the_slots_does_not_keep_another_one_from_it(
     assert_eq!((seed.seen().len(), other.seen().len()), (2, 1));
 }
 
-#[tokio::test]
-async fn a_server_that_refuses_the_first_command_got_no_request_unless_it_performs_others() {
-    for (error, is_kept) in [
-        ("-ERR max number of clients reached", false),
-        ("-DENIED Redis is running in protected mode", false),
-        ("-MISCONF Redis is configured to save", true),
-        ("-NOAUTH Authentication required.", false),
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_the_first_command_or_cannot_be_used_got_no_request() {
+    for error in [
+        "ERR max number of clients reached",
+        "DENIED Redis is running in protected mode",
+        "NOAUTH Authentication required.",
+        "NOPERM this user has no permissions",
+        "LOADING Redis is loading",
     ] {
         let fake = Fake::new(vec![replies(APPLIED)]).await;
-        *fake.pong.lock().unwrap() = format!("{error}\r\n");
-        tokio::time::pause();
+        *fake.hello.lock().unwrap() = format!("-{error}\r\n");
         let (reply, log) = write(&fake.sender()).await;
-        tokio::time::resume();
-        assert_eq!(
-            (log.sends(), log.maybe_applied()),
-            (u32::from(is_kept), is_kept),
-            "{error}"
-        );
-        match reply {
-            Ok(_) => assert!(is_kept),
-            Err(failed) => assert!(failed.to_string().contains(&error[1..]), "{failed}"),
-        }
+        let failed = reply.unwrap_err().to_string();
+        assert!(failed.contains(error), "{failed}");
+        assert_eq!((log.sends(), log.maybe_applied()), (0, false), "{error}");
     }
+    let fake = Fake::new(vec![replies(APPLIED)]).await;
+    let sender = fake.sender();
+    *fake.hello.lock().unwrap() = bulk(&INFO.replace("noeviction", "allkeys-lru"));
+    let (reply, log) = write(&sender).await;
+    assert_eq!(reply.unwrap_err().kind(), StoreErrorKind::WrongSchema);
+    assert_eq!((log.sends(), log.maybe_applied()), (0, false));
+    // A replica becomes the primary.
+    *fake.hello.lock().unwrap() = bulk(&INFO.replace("master", "slave"));
+    let promotes = async {
+        tokio::task::yield_now().await;
+        *fake.hello.lock().unwrap() = bulk(INFO);
+    };
+    let ((reply, log), ()) = tokio::join!(write(&sender), promotes);
+    assert!(reply.is_ok() && log.sends() == 1);
 }
 
 #[tokio::test]
@@ -478,23 +497,21 @@ async fn a_failure_in_the_middle_of_the_script_may_be_applied_and_one_before_was
 #[tokio::test]
 async fn a_listing_follows_the_keys_that_a_server_is_getting() {
     let keys = "*2\r\n$5\r\np:{a}\r\n$5\r\np:{b}\r\n";
-    let record = || replies("*3\r\n:1\r\n$1\r\nv\r\n$1\r\n1\r\n");
+    let record = || replies("*3\r\n:0\r\n$1\r\nv\r\n$1\r\n1\r\n");
     let (getting, having) = (Fake::new(vec![]).await, Fake::new(vec![]).await);
     let moved = || replies(format!("-MOVED 7 {}\r\n", having.address));
     let ask = || replies(format!("-ASK 7 {}\r\n", getting.address));
-    // The script came with the first key, so the server does not have it for the second one.
     getting.does(vec![
         slots(&getting.address),
         replies("$11\r\nrole:master\r\n"),
         replies(format!("*2\r\n$1\r\n0\r\n{keys}")),
         moved(),
-        replies("-NOSCRIPT No matching script.\r\n"),
+        replies("*1\r\n$1\r\n1\r\n"),
         moved(),
         slots(&having.address),
         record(),
-        moved(),
     ]);
-    having.does(vec![ask(), record()]);
+    having.does(vec![ask()]);
     let url = format!("redis://{}", getting.address);
     let store = crate::ValkeyStore::builder(url)
         .prefix("p")

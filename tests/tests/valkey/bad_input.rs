@@ -52,8 +52,7 @@ async fn a_wrong_login_says_which_setting_to_check() -> Result<(), BoxError> {
         Server::start(&["--requirepass", "s3cr3t"])?,
     );
     let with = |server: &Server, user: &str| server.url().replace("//", &format!("//{user}@"));
-    let refused =
-        "refused the login: check IDEMPOTENCY_VALKEY_USER and IDEMPOTENCY_VALKEY_PASSWORD";
+    let refused = "`: check IDEMPOTENCY_VALKEY_USER and IDEMPOTENCY_VALKEY_PASSWORD";
     assert_said(
         &secret.url(),
         "`NOAUTH Authentication required.`: set IDEMPOTENCY_VALKEY_PASSWORD",
@@ -127,8 +126,8 @@ async fn a_missing_permission_says_which_ones_a_user_needs() -> Result<(), BoxEr
 #[tokio::test]
 async fn a_server_that_loses_or_refuses_claims_is_refused() -> Result<(), BoxError> {
     let evicts = Server::start(&["--maxmemory-policy", "allkeys-lru"])?;
-    let noeviction = "has the `maxmemory-policy` `allkeys-lru`, and deletes claims and responses when it is full, so that handlers run \
-                      again: set it to `noeviction`";
+    let noeviction = "its `maxmemory-policy` is `allkeys-lru`, so it deletes claims and responses when it is full, and handlers run again: set \
+                      it to `noeviction`";
     assert_said(&evicts.url(), noeviction, noeviction).await;
     // A restart is not needed.
     evicts.ask(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
@@ -171,7 +170,7 @@ async fn a_server_without_config_says_its_policy_too() -> Result<(), BoxError> {
     let words: Vec<_> = words.split(' ').collect();
     assert_eq!(server.ask(&words).text(), "OK");
     let url = server.url().replace("//", "//app:s3cr3t@");
-    let text = "has the `maxmemory-policy` `volatile-lru`";
+    let text = "its `maxmemory-policy` is `volatile-lru`";
     assert_said(&url, text, text).await;
     server.ask(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
     assert_eq!(Calls::default().error(&store(&url), "1").await, "");
