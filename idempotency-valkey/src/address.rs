@@ -106,8 +106,8 @@ impl Target {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_url_says_where_the_server_is_and_who_logs_in() {
+    #[tokio::test]
+    async fn a_url_says_where_the_server_is_and_who_logs_in() {
         for (url, address, tls) in [
             ("redis://cache", "cache:6379", false),
             ("valkey://cache:7000/2", "cache:7000", false),
@@ -129,7 +129,7 @@ mod tests {
         }
         let target = Target::of("redis://shop:s%40:cr3t@cache/3").unwrap();
         assert_eq!((target.user.as_deref(), target.database), (Some("shop"), 3));
-        assert_eq!(target.password.unwrap().text(), Some("s@:cr3t"));
+        assert_eq!(target.password.unwrap().next().await.unwrap(), "s@:cr3t");
     }
 
     #[test]

@@ -9,23 +9,22 @@ local function bytes(a, b)
   return #a < #b and -1 or 1
 end
 
--- Digits, not numbers of Lua, which are exact to 2^53 only. Returns nil if the text is no number.
+-- Digits, not numbers of Lua, which are exact to 2^53 only. A fraction is rounded down. Returns nil if the text is no number of 64 bits.
 local function digits(text)
   local sign, whole, rest = text:match('^(-?)0*(%d+)(.*)$')
-  if not whole or #whole > 19 or not (rest == '' or rest:match('^%.%d+$')) then return nil end
-  local fraction = rest:match('[1-9]') and 1 or 0
-  return sign == '-' and (whole ~= '0' or fraction == 1), whole, fraction
+  if not whole or rest ~= '' and (sign == '-' or not rest:match('^%.%d+$')) then return nil end
+  local most = sign == '-' and '9223372036854775808' or '9223372036854775807'
+  if #whole > #most or #whole == #most and bytes(whole, most) > 0 then return nil end
+  return sign == '-' and whole ~= '0', whole
 end
--- `b` is whole.
 local function numbers(a, b)
   if not a then return nil end
   if #a < 16 and #b < 16 and a:find('^%d+$') then return tonumber(a) - tonumber(b) end
-  local a_negative, a_whole, fraction = digits(a)
+  local a_negative, a_whole = digits(a)
   if a_whole == nil then return nil end
   local b_negative, b_whole = digits(b)
   if a_negative ~= b_negative then return a_negative and -1 or 1 end
   local order = #a_whole - #b_whole
   if order == 0 then order = bytes(a_whole, b_whole) end
-  if order == 0 then order = fraction end
   return a_negative and -order or order
 end

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use crate::address::{Address, Target};
-use crate::failure::Failure;
+use crate::failure::{Failure, Next};
 use crate::info::Info;
 
 /// How long a connection may take, with its login and the first reply. A start waits for 2 s.
@@ -149,7 +149,10 @@ impl Server {
             self.address,
             tls.map_or("", |_| ", and that it serves TLS")
         );
-        Failure::unsent_for_long(text)
+        Failure {
+            next: Next::Elsewhere,
+            ..Failure::unsent(StoreErrorKind::Unreachable, text)
+        }
     }
 
     /// Sends commands that change nothing together, and returns their replies.
@@ -289,11 +292,10 @@ impl Connector {
         let Some(tls) = &self.tls else {
             return self.log_in(stream, address, password).await;
         };
-        let name = ServerName::try_from(host.clone()).map_err(|_| {
-            let text = format!("{address} has no name that a certificate can have: check the URL");
-            Failure::unsent(StoreErrorKind::Certificate, text)
-        })?;
-        let stream = tls.connect(name, stream).await;
+        let stream = match ServerName::try_from(host.clone()) {
+            Ok(name) => tls.connect(name, stream).await,
+            Err(error) => Err(io::Error::other(error)),
+        };
         let stream = stream.map_err(|error| tls_failed(&error, address))?;
         self.log_in(stream, address, password).await
     }

@@ -93,14 +93,6 @@ impl Failure {
         }
     }
 
-    /// Returns the failure of a connection for which most of a request's time was waited.
-    pub(crate) fn unsent_for_long(text: String) -> Self {
-        Self {
-            next: Next::Elsewhere,
-            ..Self::unsent(StoreErrorKind::Unreachable, text)
-        }
-    }
-
     /// Returns the failure of a command whose reply did not come, or says nothing.
     pub(crate) fn lost(kind: StoreErrorKind, text: String) -> Self {
         Self {
@@ -126,6 +118,11 @@ impl Failure {
         }
     }
 
+    /// Returns true if another server has the key, or gets it.
+    pub(crate) fn is_redirect(&self) -> bool {
+        matches!(self.next, Next::Follow(_) | Next::Ask(_))
+    }
+
     /// Returns a reply of this server, or what it means if it is an error.
     pub(crate) fn check(reply: Value, server: &Address) -> Result<Value, Self> {
         match reply {
@@ -147,13 +144,14 @@ impl Failure {
         let is_full = code == "ERR" && error.contains("max number of clients");
         let code = if is_full { "CLIENTS" } else { code };
         let known = meaning(code);
-        let (kind, passes, advice) = known.unwrap_or_else(|| match error {
-            _ if error.contains(" AUTH ") => (StoreErrorKind::Credentials, false, LOGIN),
-            _ if error.contains("DB index") || error.contains("SELECT") => {
-                (StoreErrorKind::Rejected, false, DATABASE)
-            }
-            _ => (StoreErrorKind::Rejected, false, UNKNOWN),
-        });
+        // A login and the choice of a database have no code.
+        let of_database = error.contains("DB index") || error.contains("SELECT");
+        let advice = if of_database { DATABASE } else { UNKNOWN };
+        let unknown = match error.contains(" AUTH ") {
+            true => (StoreErrorKind::Credentials, false, LOGIN),
+            false => (StoreErrorKind::Rejected, false, advice),
+        };
+        let (kind, passes, advice) = known.unwrap_or(unknown);
         let next = match (code, to) {
             ("MOVED", Some(to)) => Next::Follow(to),
             ("ASK", Some(to)) => Next::Ask(to),
@@ -161,11 +159,9 @@ impl Failure {
             _ if passes => Next::Pause,
             _ => Next::Fail,
         };
+        let text = format!("{server} replied `{}`: {advice}", short(error));
         Self {
-            error: StoreError::new(
-                kind,
-                format!("{server} replied `{}`: {advice}", short(error)),
-            ),
+            error: StoreError::new(kind, text),
             // One that is not known can come from the middle of the script.
             maybe_applied: known.is_none(),
             next,
@@ -176,23 +172,18 @@ impl Failure {
     pub(crate) fn in_script(text: &str, has_written: bool, server: &Address) -> Self {
         // Redis 6.2 says first where: `@user_script: 91: -OOM ..`.
         let in_line = text.strip_prefix("@user_script: ");
-        let text = in_line
-            .and_then(|it| it.split_once(": "))
-            .map_or(text, |(_, text)| text);
+        let in_line = in_line.and_then(|it| it.split_once(": "));
+        let text = in_line.map_or(text, |(_, text)| text);
         let text = text.trim_start_matches('-');
         // In a script this one has no code.
         let is_denied = text.contains("ACL failure") || text.contains("can't run this command");
         let denied = format!("NOPERM {text}");
-        let failure = Self::of(if is_denied { &denied } else { text }, server);
-        Self {
-            maybe_applied: has_written,
-            next: if has_written {
-                Next::Fail
-            } else {
-                failure.next
-            },
-            ..failure
+        let mut failure = Self::of(if is_denied { &denied } else { text }, server);
+        failure.maybe_applied = has_written;
+        if has_written {
+            failure.next = Next::Fail;
         }
+        failure
     }
 }
 

@@ -14,7 +14,8 @@
 //! | `password`, `address` | the password of a connection; what a URL says |
 //! | `failure` | what an error means: whether the write may be applied, and what to do |
 //! | `info` | what a server says of itself, and whether it can be used |
-//! | `request`, `script.lua`, `compare.lua` | a write as a run of the script |
+//! | `script`, `script.lua`, `compare.lua` | the texts of the script |
+//! | `request` | a write as a run of the script |
 //! | `reply` | the record in the reply of the script |
 //! | `connection`, `nodes` | connects, notices a dead connection; finds the server of a key |
 //! | `send` | sends a command, and notes whether it may have been applied |
@@ -35,6 +36,7 @@ mod password;
 mod reply;
 mod request;
 mod scan;
+mod script;
 mod send;
 mod store;
 

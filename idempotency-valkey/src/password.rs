@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::future::ready;
 use std::sync::Arc;
 
 use idempotency_core::future::BoxFuture;
@@ -18,15 +19,9 @@ use idempotency_core::future::BoxFuture;
 /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
 /// ```
 #[derive(Clone)]
-pub struct Password(Source);
+pub struct Password(Arc<dyn Fn() -> Next + Send + Sync>);
 
 type Next = BoxFuture<'static, Result<String, Box<dyn Error + Send + Sync>>>;
-
-#[derive(Clone)]
-enum Source {
-    Text(String),
-    Function(Arc<dyn Fn() -> Next + Send + Sync>),
-}
 
 impl Password {
     /// Returns the password for a connection.
@@ -34,31 +29,20 @@ impl Password {
     /// # Errors
     ///
     /// That of the function.
-    pub(crate) async fn next(&self) -> Result<String, Box<dyn Error + Send + Sync>> {
-        match &self.0 {
-            Source::Text(text) => Ok(text.clone()),
-            Source::Function(next) => next().await,
-        }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn text(&self) -> Option<&str> {
-        match &self.0 {
-            Source::Text(text) => Some(text),
-            Source::Function(_) => None,
-        }
+    pub(crate) fn next(&self) -> Next {
+        (self.0)()
     }
 }
 
 impl From<&str> for Password {
     fn from(text: &str) -> Self {
-        Self(Source::Text(text.to_owned()))
+        Self::from(text.to_owned())
     }
 }
 
 impl From<String> for Password {
     fn from(text: String) -> Self {
-        Self(Source::Text(text))
+        Self(Arc::new(move || Box::pin(ready(Ok(text.clone())))))
     }
 }
 
@@ -69,10 +53,10 @@ where
     E: Into<Box<dyn Error + Send + Sync>>,
 {
     fn from(next: N) -> Self {
-        Self(Source::Function(Arc::new(move || {
+        Self(Arc::new(move || {
             let next = next();
             Box::pin(async move { next.await.map_err(Into::into) })
-        })))
+        }))
     }
 }
 

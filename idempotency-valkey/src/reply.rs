@@ -6,38 +6,60 @@ use idempotency_core::compression::decompress;
 use idempotency_core::record::{
     Attribute, Columns, Data, Field, Record, RecordedSteps, StoredEvent,
 };
+use idempotency_core::store::StoreErrorKind;
 use redis::Value;
 
+use crate::address::Address;
+use crate::failure::Failure;
 use crate::request::{LARGEST_VALUE, STEP};
 
 /// What the script did.
 #[derive(Debug)]
-pub(crate) enum Reply {
-    /// The condition did not hold, for this record or for none.
-    Refused(Option<Fields>),
-    /// The write was applied. What a put has replaced.
-    Applied(Option<Fields>),
-    /// The record has no steps, so no result of one can be added.
-    NoSteps,
-    /// A command of the script failed with this text.
-    Failed { text: String, has_written: bool },
+pub(crate) struct Reply {
+    /// False if the condition did not hold.
+    pub(crate) is_applied: bool,
+    /// The record for which the condition did not hold, or that a put has replaced. `None`: there was none.
+    pub(crate) found: Option<Found>,
 }
 
 impl Reply {
-    /// Reads the reply. `None` if it is none of the script.
-    pub(crate) fn of(value: Value) -> Option<Self> {
-        let mut parts = list(value)?;
-        let code = number(parts.next()?)?;
-        Some(match code {
-            0 => Self::Refused(Fields::of(parts)?),
-            1 => Self::Applied(Fields::of(parts)?),
-            2 => Self::NoSteps,
-            3 | 4 => Self::Failed {
-                text: String::from_utf8_lossy(&bytes(parts.next()?)?).into_owned(),
-                has_written: code == 4,
-            },
-            _ => return None,
-        })
+    /// Reads the reply of this server.
+    ///
+    /// # Errors
+    ///
+    /// If a command of the script failed, or if the reply is none of the script.
+    pub(crate) fn of(value: Value, server: &Address) -> Result<Self, Failure> {
+        let unreadable = || {
+            let text = format!(
+                "the reply of {server} cannot be read: check that it is Valkey or Redis, and what stands before it"
+            );
+            Failure::lost(StoreErrorKind::Rejected, text)
+        };
+        let mut parts = list(value).ok_or_else(unreadable)?;
+        let code = parts.next().and_then(number);
+        let bytes = match parts.next() {
+            Some(Value::BulkString(bytes)) => Some(bytes),
+            Some(_) => return Err(unreadable()),
+            None => None,
+        };
+        match (code, bytes) {
+            (Some(code @ 0..=1), packed) => {
+                let found = packed.map(|packed| Found::packed(&packed).ok_or_else(unreadable));
+                Ok(Self {
+                    is_applied: code == 1,
+                    found: found.transpose()?,
+                })
+            }
+            (Some(2), _) => {
+                let text = format!("the record on {server} was made without steps");
+                Err(Failure::unsent(StoreErrorKind::Rejected, text))
+            }
+            (Some(code @ 3..=4), Some(text)) => {
+                let text = String::from_utf8_lossy(&text);
+                Err(Failure::in_script(&text, code == 4, server))
+            }
+            _ => Err(unreadable()),
+        }
     }
 }
 
@@ -55,59 +77,69 @@ pub(crate) fn number(value: Value) -> Option<i64> {
     }
 }
 
-fn bytes(value: Value) -> Option<Vec<u8>> {
-    match value {
-        Value::BulkString(bytes) => Some(bytes),
-        _ => None,
+/// What the server has of a record.
+pub(crate) struct Found {
+    pub(crate) record: Record,
+    /// Why its response cannot be read.
+    pub(crate) unreadable: Option<&'static str>,
+    /// The event, or what is wrong with it.
+    pub(crate) event: Result<Option<StoredEvent>, &'static str>,
+}
+
+impl Found {
+    /// Reads names and values in turn, as an array of MessagePack. It is one value, because `redis` takes long for each. `None` if it is none.
+    fn packed(mut rest: &[u8]) -> Option<Self> {
+        let count = take_length(&mut rest)?;
+        let mut next = || {
+            let length = take_length(&mut rest)?;
+            take(&mut rest, length)
+        };
+        let values = (0..count / 2).map(|_| Some([next()?, next()?]));
+        Some(Self::of(values.collect::<Option<_>>()?))
+    }
+
+    /// Reads the values of these names. `None` if the hash has none of them.
+    pub(crate) fn named(names: &[&str], values: &Value) -> Option<Self> {
+        let Value::Array(values) = values else {
+            return None;
+        };
+        let there = names.iter().zip(values).filter_map(|field| match field {
+            (name, Value::BulkString(value)) => Some([name.as_bytes(), value]),
+            _ => None,
+        });
+        let there: Vec<_> = there.collect();
+        (!there.is_empty()).then(|| Self::of(there))
+    }
+
+    fn of(values: Vec<[&[u8]; 2]>) -> Self {
+        let mut fields = Fields {
+            values,
+            unreadable: None,
+        };
+        Self {
+            record: Record::read(&mut fields),
+            unreadable: fields.unreadable,
+            event: fields.event(),
+        }
     }
 }
 
-/// The fields of one hash, each with its value.
-pub(crate) struct Fields {
-    values: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Why the response cannot be read.
+/// Shows no value.
+impl fmt::Debug for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Found")
+    }
+}
+
+/// The fields of one hash: their names and values.
+struct Fields<'a> {
+    values: Vec<[&'a [u8]; 2]>,
     unreadable: Option<&'static str>,
 }
 
-impl Fields {
-    /// Reads names and values in turn. `Some(None)` if there are none: the hash does not exist.
-    pub(crate) fn of(mut parts: impl Iterator<Item = Value>) -> Option<Option<Self>> {
-        let mut values = Vec::with_capacity(parts.size_hint().0 / 2);
-        while let Some(name) = parts.next() {
-            values.push((bytes(name)?, bytes(parts.next()?)?));
-        }
-        Some((!values.is_empty()).then_some(Self {
-            values,
-            unreadable: None,
-        }))
-    }
-
-    /// Reads the values of these names. A value is nothing if the hash has no field of that name.
-    pub(crate) fn named(names: &[&str], values: Value) -> Option<Self> {
-        let values = names
-            .iter()
-            .zip(list(values)?)
-            .filter_map(|(name, value)| Some((name.as_bytes().to_vec(), bytes(value)?)));
-        let values: Vec<_> = values.collect();
-        (!values.is_empty()).then_some(Self {
-            values,
-            unreadable: None,
-        })
-    }
-
-    /// Returns the record, and why its response cannot be read.
-    pub(crate) fn record(mut self) -> (Record, Option<String>) {
-        let record = Record::read(&mut self);
-        (record, self.unreadable.map(str::to_owned))
-    }
-
-    /// Takes the event.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with it.
-    pub(crate) fn take_event(&mut self) -> Result<Option<StoredEvent>, &'static str> {
-        let Some(bytes) = self.take_bytes(Attribute::Event) else {
+impl Fields<'_> {
+    fn event(&self) -> Result<Option<StoredEvent>, &'static str> {
+        let Some(bytes) = self.value(Attribute::Event) else {
             return Ok(None);
         };
         let event = StoredEvent::from_stored(&long_text(bytes, StoredEvent::LONGEST_STORED)?);
@@ -116,45 +148,36 @@ impl Fields {
             .ok_or("it was not written by this framework")
     }
 
-    fn take_bytes(&mut self, attribute: Attribute) -> Option<Vec<u8>> {
+    fn value(&self, attribute: Attribute) -> Option<&[u8]> {
         let name = attribute.default_name().as_bytes();
-        let at = self.values.iter().position(|(field, _)| field == name)?;
-        Some(self.values.swap_remove(at).1)
+        let mut values = self.values.iter();
+        values.find_map(|[it, value]| (*it == name).then_some(*value))
     }
 
-    /// Takes the value of an attribute. It is unreadable if `read` returns `None`.
-    fn take<T>(
-        &mut self,
-        attribute: Attribute,
-        read: impl FnOnce(Vec<u8>) -> Option<T>,
-    ) -> Field<T> {
-        let value = self.take_bytes(attribute);
+    /// Reads the value of an attribute. It is unreadable if `read` returns `None`.
+    fn read<T>(&self, attribute: Attribute, read: impl FnOnce(&[u8]) -> Option<T>) -> Field<T> {
+        let value = self.value(attribute);
         value.map_or(Field::Absent, |value| {
             read(value).map_or(Field::Unreadable, Field::Value)
         })
     }
 }
 
-/// Shows no value.
-impl fmt::Debug for Fields {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Fields")
-    }
-}
-
-impl Columns for Fields {
+impl Columns for Fields<'_> {
     fn number(&mut self, attribute: Attribute) -> Field<i64> {
-        self.take(attribute, |value| floor(std::str::from_utf8(&value).ok()?))
+        self.read(attribute, |value| {
+            whole_number(std::str::from_utf8(value).ok()?)
+        })
     }
 
     fn text(&mut self, attribute: Attribute) -> Field<String> {
         if attribute != Attribute::Data {
-            return self.take(attribute, |value| String::from_utf8(value).ok());
+            return self.read(attribute, |value| String::from_utf8(value.to_vec()).ok());
         }
-        match self
-            .take_bytes(attribute)
-            .map(|value| long_text(value, LARGEST_VALUE))
-        {
+        let text = self
+            .value(attribute)
+            .map(|value| long_text(value, LARGEST_VALUE));
+        match text {
             None => Field::Absent,
             Some(Ok(text)) => Field::Value(text),
             Some(Err(why)) => {
@@ -167,17 +190,42 @@ impl Columns for Fields {
     /// Reads the results of steps. If one cannot be read, none can. At most [`LARGEST_VALUE`] bytes are decompressed.
     fn steps(&mut self, attribute: Attribute) -> Field<RecordedSteps> {
         let mut left = LARGEST_VALUE;
-        let read = |(name, value): (Vec<u8>, Vec<u8>)| {
+        let read = |(name, value): (&[u8], &[u8])| {
             let result = long_text(value, left).ok()?;
             left = left.checked_sub(result.len())?;
-            let name = String::from_utf8(name).ok()?;
-            Some((name[STEP.len()..].to_owned(), Data::new(result)))
+            Some((String::from_utf8(name.to_vec()).ok()?, Data::new(result)))
         };
-        let is_step = |(name, _): &mut (Vec<u8>, _)| name.starts_with(STEP.as_bytes());
-        let of_steps = self.values.extract_if(.., is_step);
+        let of_steps = self.values.iter();
+        let of_steps = of_steps
+            .filter_map(|[name, value]| Some((name.strip_prefix(STEP.as_bytes())?, *value)));
         let results: Option<RecordedSteps> = of_steps.map(read).collect();
-        self.take(attribute, |mark| results.filter(|_| mark.is_empty()))
+        self.read(attribute, |mark| results.filter(|_| mark.is_empty()))
     }
+}
+
+/// Takes how many values an array of MessagePack has, or how many bytes a text.
+fn take_length(rest: &mut &[u8]) -> Option<usize> {
+    let [tag] = *take(rest, 1)? else {
+        return None;
+    };
+    let (length, more) = match tag {
+        0x90..=0x9f => (tag & 0x0f, 0),
+        0xa0..=0xbf => (tag & 0x1f, 0),
+        0xd9 => (0, 1),
+        0xda | 0xdc => (0, 2),
+        0xdb | 0xdd => (0, 4),
+        _ => return None,
+    };
+    let more = take(rest, more)?.iter();
+    Some(more.fold(usize::from(length), |length, byte| {
+        length << 8 | usize::from(*byte)
+    }))
+}
+
+fn take<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
+    let (taken, left) = rest.split_at_checked(length)?;
+    *rest = left;
+    Some(taken)
 }
 
 /// What a frame of zstd begins with. It is no text.
@@ -188,48 +236,23 @@ const FRAME: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// # Errors
 ///
 /// What is wrong with it.
-fn long_text(bytes: Vec<u8>, at_most: usize) -> Result<String, &'static str> {
+fn long_text(bytes: &[u8], at_most: usize) -> Result<String, &'static str> {
     match bytes.starts_with(&FRAME) {
-        true => decompress(&bytes, at_most),
-        false => String::from_utf8(bytes).map_err(|_| "its response is not UTF-8"),
+        true => decompress(bytes, at_most),
+        false => String::from_utf8(bytes.to_vec()).map_err(|_| "its response is not UTF-8"),
     }
 }
 
-/// Returns the largest whole number that is not greater than the decimal number in `text`, limited to the range of `i64`. `None` if the
-/// text is not one that the script compares: a sign, digits, and at most a fraction.
-///
-/// Rounding down keeps comparisons: a number is less than a whole number exactly if its floor is.
-fn floor(text: &str) -> Option<i64> {
-    let (negative, digits) = match text.strip_prefix('-') {
-        Some(digits) => (true, digits),
-        None => (false, text),
+/// Returns the number in `text` without its fraction. `None` if the script compares it with nothing either: it has digits, and a sign or a
+/// fraction, and 64 bits.
+fn whole_number(text: &str) -> Option<i64> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    let (whole, digits) = match text.split_once('.') {
+        Some((whole, fraction)) if is_number(fraction) => (whole, whole),
+        Some(_) => return None,
+        None => (text, text.strip_prefix('-').unwrap_or(text)),
     };
-    let (whole, fraction) = match digits.split_once('.') {
-        Some((_, "")) => return None,
-        Some(parts) => parts,
-        None => (digits, ""),
-    };
-    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if whole.is_empty() || !is_number(whole) || !is_number(fraction) {
-        return None;
-    }
-    let whole = whole.trim_start_matches('0');
-    if whole.len() > 19 {
-        return None;
-    }
-    // 19 digits fit.
-    let magnitude: i128 = if whole.is_empty() {
-        0
-    } else {
-        whole.parse().ok()?
-    };
-    let has_fraction = fraction.bytes().any(|digit| digit != b'0');
-    let floor = if negative {
-        -magnitude - i128::from(has_fraction)
-    } else {
-        magnitude
-    };
-    Some(i64::try_from(floor.clamp(i64::MIN.into(), i64::MAX.into())).unwrap_or(i64::MAX))
+    is_number(digits).then(|| whole.parse().ok()).flatten()
 }
 
 #[cfg(test)]
@@ -238,25 +261,28 @@ mod tests {
     use idempotency_core::time::EpochSeconds;
 
     use super::*;
+    use crate::failure::Next;
 
     fn value(text: &[u8]) -> Value {
         Value::BulkString(text.to_vec())
     }
 
-    fn reply(code: i64, fields: &[(&str, &[u8])]) -> Option<Reply> {
-        let fields = fields
-            .iter()
-            .flat_map(|(name, it)| [value(name.as_bytes()), value(it)]);
-        Reply::of(Value::Array(
-            [Value::Int(code)].into_iter().chain(fields).collect(),
-        ))
+    fn of(parts: Vec<Value>) -> Result<Reply, Failure> {
+        Reply::of(Value::Array(parts), &Address::of("cache:6379").unwrap())
+    }
+
+    fn reply(code: i64, fields: &[(&str, &[u8])]) -> Result<Reply, Failure> {
+        let mut packed = vec![0xdc, 0, u8::try_from(fields.len() * 2).unwrap()];
+        for text in fields.iter().flat_map(|(name, it)| [name.as_bytes(), it]) {
+            packed.push(0xdb);
+            packed.extend(u32::try_from(text.len()).unwrap().to_be_bytes());
+            packed.extend(text);
+        }
+        of(vec![Value::Int(code), value(&packed)])
     }
 
     fn record(fields: &[(&str, &[u8])]) -> Record {
-        match reply(0, fields) {
-            Some(Reply::Refused(Some(fields))) => fields.record().0,
-            other => panic!("{other:?}"),
-        }
+        reply(0, fields).unwrap().found.unwrap().record
     }
 
     #[test]
@@ -311,14 +337,13 @@ mod tests {
         let event = StoredEvent::all(&"7".repeat(20_000)).unwrap();
         let stored = compress(event.stored(), event.stored().len()).unwrap();
         let fields = |name: &str, bytes: &[u8]| {
-            Fields::of([value(name.as_bytes()), value(bytes)].into_iter())
-                .unwrap()
-                .unwrap()
+            let values = Value::Array(vec![value(bytes)]);
+            Found::named(&[name], &values).unwrap()
         };
-        assert_eq!(fields("event", &stored).take_event(), Ok(Some(event)));
-        assert_eq!(fields("v", b"1").take_event(), Ok(None));
+        assert_eq!(fields("event", &stored).event, Ok(Some(event)));
+        assert_eq!(fields("v", b"1").event, Ok(None));
         assert_eq!(
-            fields("event", b"7").take_event(),
+            fields("event", b"7").event,
             Err("it was not written by this framework")
         );
         for damaged in [
@@ -326,37 +351,61 @@ mod tests {
             &[0x28, 0xb5, 0x2f, 0xfd],
             &[0, 255],
         ] {
-            let (record, why) = fields("data", damaged).record();
-            assert!(record.data == Field::Unreadable && why.is_some());
+            let found = fields("data", damaged);
+            assert!(found.record.data == Field::Unreadable && found.unreadable.is_some());
         }
     }
 
     #[test]
     fn each_code_of_the_script_has_its_meaning_and_other_replies_have_none() {
-        assert!(matches!(reply(0, &[]), Some(Reply::Refused(None))));
-        assert!(matches!(reply(1, &[]), Some(Reply::Applied(None))));
-        assert!(matches!(
-            reply(1, &[("v", b"1")]),
-            Some(Reply::Applied(Some(_)))
-        ));
-        assert!(matches!(reply(2, &[]), Some(Reply::NoSteps)));
-        for (code, written) in [(3, false), (4, true)] {
-            let failed = Value::Array(vec![Value::Int(code), value(b"OOM full")]);
-            let Some(Reply::Failed { text, has_written }) = Reply::of(failed) else {
-                panic!("{code} is a failure");
-            };
-            assert_eq!((text.as_str(), has_written), ("OOM full", written));
+        for (code, is_applied) in [(0, false), (1, true)] {
+            let alone = of(vec![Value::Int(code)]).unwrap();
+            assert!(alone.is_applied == is_applied && alone.found.is_none());
+            // There is a record, and no attribute of it is returned.
+            let empty = reply(code, &[]).unwrap();
+            assert!(empty.is_applied == is_applied && empty.found.is_some());
+        }
+        let without_steps = of(vec![Value::Int(2)]).unwrap_err();
+        assert!(!without_steps.maybe_applied && without_steps.next == Next::Fail);
+        for (code, maybe_applied) in [(3, false), (4, true)] {
+            let failed = of(vec![Value::Int(code), value(b"OOM full")]).unwrap_err();
+            assert!(failed.error.to_string().contains("OOM full"));
+            assert_eq!(failed.maybe_applied, maybe_applied);
         }
         for other in [
-            value(b"OK"),
-            Value::Array(Vec::new()),
-            Value::Array(vec![Value::Int(5)]),
-            Value::Array(vec![Value::Int(3)]),
-            Value::Array(vec![Value::Int(1), value(b"v")]),
-            Value::Array(vec![Value::Int(1), Value::Nil, Value::Nil]),
+            Vec::new(),
+            vec![Value::Int(5)],
+            vec![Value::Int(3)],
+            vec![Value::Int(1), Value::Nil],
+            vec![Value::Int(1), value(b"")],
+            vec![Value::Int(1), value(b"v")],
+            vec![Value::Int(1), value(b"\x92\xa1v\xa2x")],
+            vec![Value::Int(1), value(b"\x92\xa1v\xda\x01")],
         ] {
             let text = format!("{other:?}");
-            assert!(Reply::of(other).is_none(), "{text}");
+            let failure = of(other).unwrap_err();
+            assert!(
+                failure.maybe_applied && failure.next == Next::Fail,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn lengths_of_message_pack_are_read_in_each_form() {
+        for (bytes, expected) in [
+            (&b"\x9f"[..], Some(15)),
+            (b"\xbf", Some(31)),
+            (b"\xd9\xff", Some(255)),
+            (b"\xda\x01\x00", Some(256)),
+            (b"\xdc\x01\x01", Some(257)),
+            (b"\xdb\x01\x00\x00\x00", Some(1 << 24)),
+            (b"\xdd\x00\x01\x00\x00", Some(1 << 16)),
+            (b"\xdb\x00\x00\x00", None),
+            (b"\xc0", None),
+            (b"", None),
+        ] {
+            assert_eq!(take_length(&mut &*bytes), expected, "{bytes:?}");
         }
     }
 
@@ -367,12 +416,12 @@ mod tests {
             ("007", Some(7)),
             ("-1", Some(-1)),
             ("1.999", Some(1)),
-            ("-1.5", Some(-2)),
+            ("-1.5", None),
             ("-0", Some(0)),
-            ("-0.0", Some(0)),
+            ("-0.0", None),
             ("9223372036854775807", Some(i64::MAX)),
-            ("9999999999999999999", Some(i64::MAX)),
-            ("-9999999999999999999.5", Some(i64::MIN)),
+            ("9223372036854775808", None),
+            ("-9223372036854775808", Some(i64::MIN)),
             ("99999999999999999999", None),
             ("", None),
             ("-", None),
@@ -386,7 +435,7 @@ mod tests {
             ("1.2.3", None),
             ("--1", None),
         ] {
-            assert_eq!(floor(text), expected, "{text}");
+            assert_eq!(whole_number(text), expected, "{text}");
         }
     }
 }

@@ -1,37 +1,41 @@
 //! The listing of a store's records: a `SCAN` of each primary.
 
 use idempotency_core::future::BoxFuture;
-use idempotency_core::record::{Attribute, Record, RecordId, StoredEvent};
+use idempotency_core::record::{Record, RecordId, StoredEvent};
 use idempotency_core::store::{
     Condition, ScanPage, ScanRequest, SendLog, StoreError, StoreErrorKind, StoreScan, UNLISTED,
 };
+use redis::Value;
 use serde_json::json;
 
 use crate::address::Address;
 use crate::connection::{LONGEST, Server};
-use crate::failure::{Failure, Next};
+use crate::failure::Failure;
 use crate::info::Info;
-use crate::reply::Fields;
-use crate::request::FORMAT;
+use crate::reply::Found;
+use crate::script::{named, names};
 use crate::store::ValkeyStore;
 
 /// The most records of a page. Meanwhile the server serves no other request, and the replies take its memory.
 const MOST_RECORDS: usize = 1_000;
 
-/// Where a page begins: at a cursor of a server, after the records that its last step found beyond the limit of a page.
+/// Said of a listing that cannot go on.
+const AGAIN: &str = "the server is no primary any more, so the listing is not complete: list again";
+
+/// Where a page begins.
+#[derive(Debug, PartialEq)]
 struct Position {
-    /// `None`: at the first server.
-    server: Option<Address>,
+    server: Address,
     cursor: String,
-    /// The ids that were found already.
+    /// The ids that the last step found beyond the limit of a page.
     left: Vec<String>,
 }
 
 impl Position {
     /// Returns the begin of a server.
-    fn first() -> Self {
+    fn first(server: &Server) -> Self {
         Self {
-            server: None,
+            server: server.address.clone(),
             cursor: "0".to_owned(),
             left: Vec::new(),
         }
@@ -39,18 +43,18 @@ impl Position {
 
     /// Reads the text of a page.
     fn of(text: &str) -> Option<Self> {
-        let (server, cursor, left): (String, String, Vec<String>) =
-            serde_json::from_str(text).ok()?;
+        let (server, cursor, left): (String, String, _) = serde_json::from_str(text).ok()?;
         cursor.parse::<u64>().ok()?;
+        let server = Address::of(&server)?;
         Some(Self {
-            server: Some(Address::of(&server)?),
+            server,
             cursor,
             left,
         })
     }
 
-    fn text(&self, server: &Address) -> String {
-        json!([server.to_string(), self.cursor, self.left]).to_string()
+    fn text(&self) -> String {
+        json!([self.server.to_string(), self.cursor, self.left]).to_string()
     }
 }
 
@@ -60,47 +64,35 @@ impl Position {
 impl StoreScan for ValkeyStore {
     fn scan<'a>(&'a self, request: ScanRequest<'a>) -> BoxFuture<'a, Result<ScanPage, StoreError>> {
         Box::pin(async move {
-            let mut position = match request.after {
-                None => Position::first(),
-                Some(after) => Position::of(after).ok_or_else(|| {
-                    self.rejected("the page to go on after is none of this store")
-                })?,
-            };
             let nodes = &self.sender.nodes;
             if !nodes.is_cluster() {
                 nodes.learn(nodes.seed(), true).await;
             }
             let servers = nodes.primaries();
-            let at = match &position.server {
-                None => 0,
-                Some(address) => servers.iter().position(|it| it.address == *address).ok_or_else(|| {
-                    self.rejected("the server to go on with is no primary any more, so the listing is not complete: list again")
-                })?,
+            let position = match request.after {
+                None => Some(Position::first(&servers[0])),
+                Some(after) => Position::of(after),
             };
-            let server = &servers[at];
+            let none = || self.rejected("the page to go on after is none of this store");
+            let mut position = position.ok_or_else(none)?;
+            let at = servers.iter().position(|it| it.address == position.server);
+            let at = at.ok_or_else(|| self.rejected(AGAIN))?;
             let limit = request.limit.clamp(1, MOST_RECORDS);
             if position.left.is_empty() {
-                self.step(server, request.prefix, limit, &mut position)
+                self.step(&servers[at], request.prefix, limit, &mut position)
                     .await?;
             }
-            let ids: Vec<_> = position
-                .left
-                .drain(..limit.min(position.left.len()))
-                .collect();
-            let read = ids.len();
-            let records = self.shown(server, ids, request.filter).await?;
+            let limit = limit.min(position.left.len());
+            let ids = position.left.drain(..limit).map(RecordId::new).collect();
             let is_done = position.left.is_empty() && position.cursor == "0";
-            let next = match is_done {
-                false => Some(position.text(&server.address)),
-                true => servers
-                    .get(at + 1)
-                    .map(|next| Position::first().text(&next.address)),
-            };
             Ok(ScanPage {
-                records,
-                read,
+                records: self.shown(&servers[at], ids, request.filter).await?,
+                read: limit,
                 billed: None,
-                next,
+                next: match is_done {
+                    false => Some(position.text()),
+                    true => servers.get(at + 1).map(|next| Position::first(next).text()),
+                },
             })
         })
     }
@@ -110,10 +102,8 @@ impl StoreScan for ValkeyStore {
         id: &'a RecordId,
     ) -> BoxFuture<'a, Result<Option<StoredEvent>, StoreError>> {
         Box::pin(async move {
-            let log = SendLog::new();
-            log.preparing();
-            let fields = self.fields(id, &log).await?;
-            let event = fields.map_or(Ok(None), |mut fields| fields.take_event());
+            let found = self.find(id, &SendLog::new()).await?;
+            let event = found.map_or(Ok(None), |found| found.event);
             event.map_err(|why| {
                 self.rejected(&format!(
                     "the event of the record `{id}` cannot be read: {why}"
@@ -138,27 +128,28 @@ impl ValkeyStore {
         both.cmd("SCAN").arg(&position.cursor);
         both.arg("MATCH").arg(self.settings.prefix.pattern(prefix));
         both.arg("COUNT").arg(limit).arg("TYPE").arg("hash");
-        let replies = server.ask(&both, LONGEST).await;
-        let mut replies = replies.map_err(|failure| failure.error)?.into_iter();
-        let [info, scan] = [replies.next(), replies.next()].map(Option::unwrap_or_default);
-        let check = |reply| Failure::check(reply, &server.address).map_err(|failure| failure.error);
-        if Info::of(check(info)?).is_replica() {
+        let replies = server
+            .ask(&both, LONGEST)
+            .await
+            .map_err(|failure| failure.error)?;
+        let mut replies = replies
+            .into_iter()
+            .map(|reply| Failure::check(reply, &server.address));
+        let mut next = || {
+            let reply = replies.next().unwrap_or(Ok(Value::Nil));
+            reply.map_err(|failure| failure.error)
+        };
+        if Info::of(next()?).is_replica() {
             server.disconnect();
-            return Err(self.rejected(
-                "the server is no primary any more, so the listing is not complete: list again",
-            ));
+            return Err(self.rejected(AGAIN));
         }
-        let (cursor, keys): (_, Vec<Vec<u8>>) =
-            redis::from_redis_value(check(scan)?).map_err(|_| {
-                self.rejected(
-                    "the reply to SCAN cannot be read: check what stands before the server",
-                )
-            })?;
+        let read = redis::from_redis_value(next()?);
+        let (cursor, keys): (_, Vec<Vec<u8>>) = read.map_err(|_| {
+            self.rejected("the reply to SCAN cannot be read: check what stands before the server")
+        })?;
         position.cursor = cursor;
         // The key of another program can be no UTF-8.
-        let keys = keys
-            .into_iter()
-            .filter_map(|key| String::from_utf8(key).ok());
+        let keys = keys.into_iter().flat_map(String::from_utf8);
         let ids = keys.filter_map(|key| self.settings.prefix.id(&key));
         position.left = ids.map(|id| id.as_str().to_owned()).collect();
         Ok(())
@@ -168,47 +159,32 @@ impl ValkeyStore {
     async fn shown(
         &self,
         server: &Server,
-        ids: Vec<String>,
+        ids: Vec<RecordId>,
         filter: Option<&Condition>,
     ) -> Result<Vec<(RecordId, Record)>, StoreError> {
-        let ids: Vec<_> = ids.into_iter().map(RecordId::new).collect();
         // The values of the other ones can be long, and are not shown.
-        let listed = Attribute::ALL
-            .into_iter()
-            .filter(|it| !UNLISTED.contains(it));
-        let names: Vec<_> = [FORMAT.0]
-            .into_iter()
-            .chain(listed.map(Attribute::default_name))
-            .collect();
+        let named = filter.map(named).unwrap_or_default();
+        let names: Vec<_> = names(|it| !UNLISTED.contains(&it) || named.contains(&it)).collect();
         let mut commands = redis::pipe();
         for id in &ids {
             commands.cmd("HMGET").arg(self.key(id)).arg(&names);
         }
-        let replies = match ids.is_empty() {
-            true => Vec::new(),
-            false => server
-                .ask(&commands, LONGEST)
-                .await
-                .map_err(|failure| failure.error)?,
-        };
+        let mut replies = Vec::new();
+        if !ids.is_empty() {
+            let asked = server.ask(&commands, LONGEST).await;
+            replies = asked.map_err(|failure| failure.error)?;
+        }
         let mut records = Vec::new();
         for (id, reply) in ids.into_iter().zip(replies) {
-            let fields = match Failure::check(reply, &server.address) {
-                Ok(values) => Fields::named(&names, values),
-                Err(Failure {
-                    next: Next::Follow(_) | Next::Ask(_),
-                    ..
-                }) => {
-                    let log = SendLog::new();
-                    log.preparing();
-                    self.fields(&id, &log).await?
-                }
+            let found = match Failure::check(reply, &server.address) {
+                Ok(values) => Found::named(&names, &values),
+                Err(failure) if failure.is_redirect() => self.find(&id, &SendLog::new()).await?,
                 Err(failure) => return Err(failure.error),
             };
             // Deleted since, if there is none.
-            let record = fields.map(|fields| fields.record().0.listed());
+            let record = found.map(|found| found.record);
             let record = record.filter(|it| filter.is_none_or(|filter| filter.holds(Some(it))));
-            records.extend(record.map(|record| (id, record)));
+            records.extend(record.map(|record| (id, record.listed())));
         }
         Ok(records)
     }
@@ -227,19 +203,14 @@ mod tests {
 
     #[test]
     fn a_position_reads_back_in_another_process_and_another_text_is_none() {
-        let server = Address::of("[::1]:7").unwrap();
         let position = Position {
+            server: Address::of("[::1]:7").unwrap(),
             cursor: "18446744073709551615".to_owned(),
             left: vec!["pay#\"1\"".to_owned()],
-            ..Position::first()
         };
-        let text = position.text(&server);
+        let text = position.text();
         assert_eq!(text, r#"["[::1]:7","18446744073709551615",["pay#\"1\""]]"#);
-        let read = Position::of(&text).unwrap();
-        assert_eq!(
-            (read.server, read.cursor, read.left),
-            (Some(server), position.cursor, position.left)
-        );
+        assert_eq!(Position::of(&text), Some(position));
         for other in [
             "",
             "7",

@@ -1,5 +1,5 @@
 -- Evaluates the condition of a write on the record, performs the write if it holds, and returns the record that it was evaluated on.
--- One script, so that all three are one step. `request.rs` replaces each word with a dollar sign, `reply.rs` reads what is returned.
+-- One script, so that all three are one step. `script.rs` replaces each word with a dollar sign, `reply.rs` reads what is returned.
 local key, arguments, kind = KEYS[1], ARGV, ARGV[1]
 local record, flat = {}, {}
 -- Those that the condition names. Results of steps can be long.
@@ -14,7 +14,6 @@ if not record.v then
   if flat.err then return {3, flat.err} end
   for i = 1, #flat, 2 do record[flat[i]] = flat[i + 1] end
 end
--- A read refuses it as a write does.
 if record.v and record.v ~= '1' then return {3, 'VERSION ' .. record.v} end
 
 local exists, holds = next(record) ~= nil, $NOTHING
@@ -29,20 +28,18 @@ if not holds then
   if exists and #flat == 0 then flat = redis.call('HGETALL', key) end
 end
 
--- Returns the record without the event, which no rule of the protocol asks for.
+-- Returns the record as one value, if there is one: without the event, which no rule of the protocol asks for.
 local function with_record(code)
-  if kind == 'read' or #names == 0 and not record.event then
-    table.insert(flat, 1, code)
-    return flat
-  end
-  local reply = {code}
-  for i = 1, #flat, 2 do
-    if flat[i] ~= 'event' then
-      reply[#reply + 1] = flat[i]
-      reply[#reply + 1] = flat[i + 1]
+  if not exists then return {code} end
+  if kind ~= 'read' then
+    for i = #flat - 1, 1, -2 do
+      if flat[i] == 'event' then
+        table.remove(flat, i)
+        table.remove(flat, i)
+      end
     end
   end
-  return reply
+  return {code, cmsgpack.pack(flat)}
 end
 if not holds then return with_record(0) end
 if kind == 'step' and not record.steps then return {2} end
@@ -74,10 +71,15 @@ if kind == 'probe' then
 elseif kind == 'delete' then
   if exists then write('DEL', key) end
 else
-  local is_put, life, removed = kind == 'put', '$LIFE', {'', $REMOVED}
+  local is_put, life = kind == 'put', arguments[$WRITTEN]
+  local first = $WRITTEN + 2 + arguments[$WRITTEN + 1]
+  local removed = {'', unpack(arguments, $WRITTEN + 2, first - 1)}
   local function live()
-    if life == 'never' then write('PERSIST', key) end
-    if life == 'until' then write('EXPIRE', key, arguments[$FIRST - 1]) end
+    if life == 'never' then
+      write('PERSIST', key)
+    elseif life ~= 'same' then
+      write('EXPIRE', key, life)
+    end
   end
   -- A full server performs HSET only after another write. So it refuses claims, and a run that has begun can complete.
   local begun = exists and not is_put
@@ -86,10 +88,11 @@ else
     if #removed > 1 or not wrote then write('HDEL', key, unpack(removed)) end
   end
   -- Before the old fields go: without a field the key is missing, and a cluster that moves its slot refuses the next command.
-  write('HSET', key, unpack(arguments, $FIRST))
-  if exists and (is_put or $DROPS) then
+  write('HSET', key, unpack(arguments, first))
+  -- A put leaves no other field, and an update that reads all of them leaves no other step.
+  if exists and #names == 0 then
     local set = {}
-    for i = $FIRST, #arguments, 2 do set[arguments[i]] = true end
+    for i = first, #arguments, 2 do set[arguments[i]] = true end
     for name in pairs(record) do
       if not set[name] and (is_put or name:sub(1, 5) == 'step:') then write('HDEL', key, name) end
     end

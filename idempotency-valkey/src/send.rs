@@ -3,20 +3,19 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use idempotency_core::store::{SendLog, StoreError, StoreErrorKind};
-use redis::{Arg, Cmd, Value};
+use idempotency_core::store::{SendLog, StoreError};
+use redis::{Cmd, Value};
 use tokio::time::sleep;
 
-use crate::address::Address;
 use crate::connection::{Live, Server};
 use crate::failure::{Failure, Next};
 use crate::nodes::Nodes;
 use crate::reply::Reply;
-use crate::request::{Request, Shape};
+use crate::request::Request;
+use crate::script::Scripts;
 
 /// The most pauses of one request. After each it is sent again.
 pub(crate) const MOST_PAUSES: u32 = 4;
@@ -27,45 +26,17 @@ const MOST_REDIRECTS: u32 = 5;
 /// The pause before the second send of a request that a server could not perform yet. It doubles with each further one.
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(25);
 
-/// A text of the script, and its digest, by which the servers that have it know it.
-pub(crate) struct Script {
-    text: String,
-    digest: String,
-    /// True if this process has run it. The first write sends the whole text, so that it need not be asked for it.
-    is_sent: AtomicBool,
-}
-
-impl Script {
-    /// Returns the command that runs the script: by its digest, or by its whole text, with which the server keeps it.
-    pub(crate) fn command(&self, key: &str, request: &Request, whole: bool) -> Cmd {
-        let [name, script] = match whole {
-            true => ["EVAL", &self.text],
-            false => ["EVALSHA", &self.digest],
-        };
-        let arguments = request.arguments.args_iter();
-        let mut command = Cmd::with_capacity(arguments.len() + 4, 1_024);
-        command.arg(name).arg(script).arg(1).arg(key);
-        for argument in arguments {
-            if let Arg::Simple(argument) = argument {
-                command.arg(argument);
-            }
-        }
-        command
-    }
-}
-
 /// Sends commands to the servers.
 pub(crate) struct Sender {
     pub(crate) nodes: Nodes,
-    /// About ten: operands and values are arguments.
-    scripts: Mutex<Vec<(Shape, Arc<Script>)>>,
+    pub(crate) scripts: Scripts,
 }
 
 impl Sender {
     pub(crate) fn new(nodes: Nodes) -> Self {
         Self {
             nodes,
-            scripts: Mutex::default(),
+            scripts: Scripts::default(),
         }
     }
 
@@ -77,27 +48,26 @@ impl Sender {
     /// If it failed. `log` says if a write may have been applied.
     pub(crate) async fn run(
         &self,
-        key: &str,
         request: &Request,
         writes: bool,
         log: &SendLog,
     ) -> Result<Reply, StoreError> {
-        let script = self.script(request);
-        let mut whole = !script.is_sent.swap(true, Ordering::Relaxed);
+        let is_sent = request.script.is_sent.swap(true, Ordering::Relaxed);
+        let mut whole = (writes && !is_sent).then(|| request.whole());
         let (mut asking, mut pause) = (false, FIRST_PAUSE);
-        let mut server = self.nodes.of_key(key);
+        let mut server = self.nodes.of_key(&request.key);
         let (mut pauses, mut redirects) = (0, 0);
         loop {
-            let command = script.command(key, request, whole);
-            let sent = send_once(&server, &command, asking, writes, log).await;
-            let failure = match sent.and_then(|reply| read_reply(reply, &server.address)) {
+            let command = whole.as_ref().unwrap_or(&request.command);
+            let sent = send_once(&server, command, asking, writes, log).await;
+            let failure = match sent.and_then(|reply| Reply::of(reply, &server.address)) {
                 Ok(reply) => return Ok(reply),
                 Err(failure) => failure,
             };
             let maybe_applied = writes && failure.maybe_applied;
             let goes_on = match failure.next {
                 Next::Fail => false,
-                Next::SendScript => !whole,
+                Next::SendScript => whole.is_none(),
                 Next::Follow(_) | Next::Ask(_) => redirects < MOST_REDIRECTS,
                 Next::Pause => pauses < MOST_PAUSES,
                 Next::Elsewhere => pauses < MOST_PAUSES && self.nodes.is_cluster(),
@@ -108,7 +78,7 @@ impl Sender {
             }
             log.ended(false, Some(failure.error));
             match failure.next {
-                Next::SendScript => whole = true,
+                Next::SendScript => whole = Some(request.whole()),
                 Next::Follow(address) => {
                     (asking, redirects) = (false, redirects + 1);
                     self.nodes.learn(&server, true).await;
@@ -124,30 +94,11 @@ impl Sender {
                     (asking, pauses, pause) = (false, pauses + 1, pause * 2);
                     if self.nodes.is_cluster() {
                         self.nodes.learn(&server, false).await;
-                        server = self.nodes.of_key(key);
+                        server = self.nodes.of_key(&request.key);
                     }
                 }
             }
         }
-    }
-
-    /// Returns the script of a request.
-    pub(crate) fn script(&self, request: &Request) -> Arc<Script> {
-        // A panic cannot leave them half written, so a poisoned lock is still good.
-        let mut scripts = self.scripts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, script)) = scripts.iter().find(|(it, _)| *it == request.shape) {
-            return Arc::clone(script);
-        }
-        let text = request.shape.script();
-        let digest = redis::Script::new(&text).get_hash().to_owned();
-        let is_sent = AtomicBool::new(false);
-        let script = Arc::new(Script {
-            text,
-            digest,
-            is_sent,
-        });
-        scripts.push((request.shape.clone(), Arc::clone(&script)));
-        script
     }
 }
 
@@ -183,32 +134,11 @@ async fn send_once(
         .await?
         .into_iter()
         .map(check);
-    let (asked, reply) = (replies.next(), replies.next());
-    match (asked, reply) {
+    let asked = replies.next();
+    let reply = replies.next().unwrap_or_else(|| check(Value::Nil));
+    match asked {
         // Without `ASKING` the server sends the request back.
-        (
-            Some(Err(refused)),
-            Some(Err(Failure {
-                next: Next::Follow(_) | Next::Ask(_),
-                ..
-            })),
-        ) => Err(refused),
-        (_, reply) => reply.unwrap_or_else(|| check(Value::Nil)),
-    }
-}
-
-/// Reads the reply of the script that performs a write.
-fn read_reply(value: Value, server: &Address) -> Result<Reply, Failure> {
-    match Reply::of(value) {
-        Some(Reply::Failed { text, has_written }) => {
-            Err(Failure::in_script(&text, has_written, server))
-        }
-        Some(reply) => Ok(reply),
-        None => {
-            let text = format!(
-                "the reply of {server} cannot be read: check that it is Valkey or Redis, and what stands before it"
-            );
-            Err(Failure::lost(StoreErrorKind::Rejected, text))
-        }
+        Some(Err(refused)) if reply.as_ref().is_err_and(Failure::is_redirect) => Err(refused),
+        _ => reply,
     }
 }

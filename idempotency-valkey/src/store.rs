@@ -5,18 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use idempotency_core::future::BoxFuture;
-use idempotency_core::record::RecordId;
+use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::events::{keeps_event, permit_events};
 use idempotency_core::store::{
-    RecordWrite, SendLog, Store, StoreError, StoreErrorKind, StoreLimits, StoreReply, StoreRequest,
-    Write,
+    RecordWrite, SendLog, Store, StoreError, StoreLimits, StoreReply, StoreRequest, Write,
 };
 use idempotency_core::time::EpochSeconds;
 
 use crate::connection::Server;
 use crate::key::KeyPrefix;
-use crate::reply::{Fields, Reply};
-use crate::request::{LARGEST_VALUE, Request, TooLarge};
+use crate::reply::Found;
+use crate::request::{LARGEST_VALUE, Request};
 use crate::send::Sender;
 
 /// A store of records on a server of Valkey or Redis, or on a cluster.
@@ -81,8 +80,9 @@ impl ValkeyStore {
         }
         // Boxed, so that the future of every other write stays small.
         Box::pin(async {
-            let (nodes, key) = (&self.sender.nodes, self.key(&RecordId::new(PROBED)));
-            self.sender.run(&key, &Request::probe(), false, log).await?;
+            let nodes = &self.sender.nodes;
+            let probe = Request::probe(&self.sender.scripts, self.key(&RecordId::new(PROBED)));
+            self.sender.run(&probe, false, log).await?;
             let seed = nodes.seed();
             let connect = async |server: &Server| {
                 let live = server.connect(log.limit()).await;
@@ -123,62 +123,41 @@ impl ValkeyStore {
         if keeps_event(record.write) {
             permit_events(self.settings.unencrypted_events, self)?;
         }
-        let request = Request::write(record, now(), self.settings.compress_above)
-            .map_err(|error| self.too_large(&error))?;
-        let key = self.key(record.id);
-        Ok(match self.sender.run(&key, &request, true, log).await? {
-            Reply::Applied(replaced) => match record.write {
-                Write::Put(_) => StoreReply::replaced(replaced.map(|fields| fields.record().0)),
-                _ => StoreReply::applied(),
-            },
-            Reply::Refused(existing) => {
+        let (scripts, key) = (&self.sender.scripts, self.key(record.id));
+        let compress_above = self.settings.compress_above;
+        let request = Request::write(scripts, key, record, now(), compress_above)?;
+        let reply = self.sender.run(&request, true, log).await?;
+        let (there, unreadable) = split(reply.found);
+        Ok(match record.write {
+            _ if !reply.is_applied => {
                 log.ended(false, None);
-                let (existing, unreadable) = existing.map(Fields::record).unzip();
                 StoreReply::ConditionFailed {
-                    existing,
-                    unreadable: unreadable.flatten(),
+                    existing: there,
+                    unreadable,
                     maybe_applied: false,
                 }
             }
-            Reply::NoSteps | Reply::Failed { .. } => {
-                log.ended(false, None);
-                let text = format!(
-                    "the record of {key} on {} was made without steps",
-                    self.name()
-                );
-                return Err(StoreError::new(StoreErrorKind::Rejected, text));
-            }
+            Write::Put(_) => StoreReply::replaced(there),
+            _ => StoreReply::applied(),
         })
     }
 
-    /// Returns the fields of a record, or `None` if there is no record.
-    pub(crate) async fn fields(
+    /// Returns a record, or `None` if there is none.
+    pub(crate) async fn find(
         &self,
         id: &RecordId,
         log: &SendLog,
-    ) -> Result<Option<Fields>, StoreError> {
-        let key = self.key(id);
-        match self.sender.run(&key, &Request::read(), false, log).await? {
-            Reply::Refused(fields) => Ok(fields),
-            reply => {
-                let text = format!("{} replied {reply:?} to a read", self.name());
-                Err(StoreError::new(StoreErrorKind::Rejected, text))
-            }
-        }
+    ) -> Result<Option<Found>, StoreError> {
+        let read = Request::read(&self.sender.scripts, self.key(id));
+        let reply = self.sender.run(&read, false, log).await;
+        reply.map(|reply| reply.found)
     }
+}
 
-    fn too_large(&self, error: &TooLarge) -> StoreError {
-        let what = match error {
-            TooLarge::Bytes(bytes) => {
-                format!("a value of {bytes} bytes, and at most {LARGEST_VALUE} are stored")
-            }
-            TooLarge::Fields(fields) => format!("{fields} steps"),
-        };
-        StoreError::new(
-            StoreErrorKind::TooLarge,
-            format!("the record has {what} on {}", self.name()),
-        )
-    }
+/// Returns the record, if there is one, and why its response cannot be read.
+fn split(found: Option<Found>) -> (Option<Record>, Option<String>) {
+    let (record, unreadable) = found.map(|it| (it.record, it.unreadable)).unzip();
+    (record, unreadable.flatten().map(str::to_owned))
 }
 
 /// Returns the time of this process, from which the server's TTL is counted. The times of the protocol are those of its caller.
@@ -203,13 +182,10 @@ impl Store for ValkeyStore {
             }),
             // Of a primary, which the script makes sure of.
             StoreRequest::Read(id, _) => Box::pin(async move {
-                match self.fields(id, log).await {
-                    Ok(fields) => {
-                        let (record, unreadable) = fields.map(Fields::record).unzip();
-                        StoreReply::Found {
-                            record,
-                            unreadable: unreadable.flatten(),
-                        }
+                match self.find(id, log).await {
+                    Ok(found) => {
+                        let (record, unreadable) = split(found);
+                        StoreReply::Found { record, unreadable }
                     }
                     Err(error) => StoreReply::failed(error),
                 }
@@ -254,11 +230,7 @@ impl Store for ValkeyStore {
 
     /// Connects, logs in, and checks that the server is a primary of a supported version that evicts nothing.
     fn warm_up(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async move {
-            let log = SendLog::new();
-            log.preparing();
-            self.check(&log).await
-        })
+        Box::pin(async move { self.check(&SendLog::new()).await })
     }
 }
 

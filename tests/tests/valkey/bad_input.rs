@@ -231,6 +231,8 @@ async fn a_server_that_is_no_primary_any_more_shows_no_old_record() -> Result<()
     let (store, calls) = (started(&server.url()).await, Calls::default());
     assert_eq!(calls.call(&store, "1").await, End::Ran(1));
     server.ask(&["REPLICAOF", "127.0.0.1", "1"]);
+    let listed = store.scan(ScanRequest::default()).await.unwrap_err();
+    assert!(listed.to_string().contains("list again"), "{listed}");
     for order in ["1", "2"] {
         let error = calls.error(&store, order).await;
         assert!(error.contains("it is a replica"), "{error}");
@@ -238,8 +240,6 @@ async fn a_server_that_is_no_primary_any_more_shows_no_old_record() -> Result<()
     let id = idempotency_tests::id(&charge(), &json!("1"));
     let reply = store.get(&id).await;
     assert!(matches!(reply, StoreReply::Failed { .. }), "{reply:?}");
-    let listed = store.scan(ScanRequest::default()).await.unwrap_err();
-    assert!(listed.to_string().contains("list again"), "{listed}");
     server.ask(&["REPLICAOF", "NO", "ONE"]);
     let listed = store.scan(ScanRequest::default()).await?;
     assert_eq!(listed.records.len(), 1);
