@@ -296,8 +296,9 @@ const ENDED: &str = "the handler ended its transaction itself, so its writes may
 const CHANGED: &str = "the response cannot be stored in the transaction of the handler, although the same role claimed the key: let the handler set no read-only mode, \
                        and no role that keeps it from the table";
 
-const HELD_TOO_LONG: &str = "the handler held its transaction for longer than `idle_in_transaction_session_timeout` or `transaction_timeout` \
-                             permits: do slow work before it begins, or raise the setting of the role";
+const HELD_TOO_LONG: &str = "the handler held its transaction for longer than `transaction_timeout` of the role permits, or \
+                             `idle_in_transaction_session_timeout`, which is its lease unless the handler sets another one (SET LOCAL): do slow \
+                             work before it begins";
 
 const LOST: &str = "a pooler lost its connection to the server: check that the server runs, and that the pooler is in transaction or session \
                     mode; statement mode cannot be used";

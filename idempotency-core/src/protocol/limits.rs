@@ -48,14 +48,15 @@ pub(crate) fn begin_limit(
     lease_end.map_or(store_timeout, |end| time_limit(now, end).min(store_timeout))
 }
 
-/// Returns how long an open transaction may wait for another one or for its handler: for as long as the lease can last.
+/// Returns how long an open transaction may wait for another one or for its handler: until the lease ends. If that is renewed, for one lease:
+/// after a loss of the process it must not hold its locks for longer than the key.
 pub(crate) fn open_limit(
     now: EpochMillis,
     lease: Lease,
     lease_end: Option<EpochMillis>,
 ) -> Option<Duration> {
     match lease {
-        Lease::Renewed { at_most, .. } => Some(at_most),
+        Lease::Renewed { length, .. } => Some(length),
         Lease::Until(_) | Lease::For(_) => lease_end.map(|end| now.until(end)),
     }
 }

@@ -67,8 +67,9 @@ pub trait Store: Send + Sync {
     ///
     /// [`send`](Self::send) then gets it in a [`Transact`](StoreRequest::Transact) ([`Staged::take_open`]): the store performs the write of the
     /// record in this transaction if its condition holds, and commits. With any other reply nothing of the transaction is applied, now or later,
-    /// unless the reply says that it may have been. It is sent once. `left` is how long its lease can last: a
-    /// transaction that waits longer, for another one or for its handler, should be ended. The default is for a store without transactions.
+    /// unless the reply says that it may have been. It is sent once. `left` is how long its lease lasts without a
+    /// renewal: a transaction that waits longer, for another one or for its handler, should be ended. The default is for a store without
+    /// transactions.
     ///
     /// # Errors
     ///
