@@ -301,6 +301,12 @@ mod tests {
             let status = StatusCode::from_u16(code).unwrap();
             assert_eq!(all.verdict(status), of_all, "{code}");
             assert_eq!(none.verdict(status), of_none, "{code}");
+            // A final response is stored under every policy.
+            let of_final = match of_none {
+                Verdict::Release if code >= 200 => Verdict::Store,
+                other => other,
+            };
+            assert_eq!(none.final_verdict(status), of_final, "{code}");
         }
     }
 

@@ -8,11 +8,14 @@ use axum::body::Body;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::{BodyExt, Full};
+use idempotency_core::future::BoxFuture;
 use idempotency_core::key::HashAlgorithm;
 use idempotency_core::protocol::policy::OnError;
 use idempotency_core::record::{Data, Field, Record, RecordId, Status};
-use idempotency_core::store::MemoryStore;
-use idempotency_http::{HttpOperation, StoredResponse, Unstorable};
+use idempotency_core::store::{
+    MemoryStore, SendLog, Store, StoreError, StoreErrorKind, StoreLimits, StoreReply, StoreRequest,
+};
+use idempotency_http::{ClientReply, HttpOperation, StoredResponse, Unstorable};
 
 use crate::*;
 
@@ -50,6 +53,70 @@ async fn a_response_that_cannot_be_stored_follows_the_policy() {
     pay(&service).await;
     let second = pay(&service).await;
     assert!(text_of(&second).starts_with("{\"detail\":\"the request was processed"));
+}
+
+/// A store for which the response of the first call is too large: it refuses the second request.
+#[derive(Default)]
+struct HoldsNoResponse(MemoryStore, Runs);
+
+impl Store for HoldsNoResponse {
+    fn send<'a>(
+        &'a self,
+        request: StoreRequest<'a>,
+        log: &'a SendLog,
+    ) -> BoxFuture<'a, StoreReply> {
+        if self.1.add() != 2 {
+            return self.0.send(request, log);
+        }
+        let too_large = StoreError::new(StoreErrorKind::TooLarge, "401 KB");
+        Box::pin(ready(StoreReply::failed(too_large)))
+    }
+
+    fn limits(&self) -> StoreLimits {
+        self.0.limits()
+    }
+
+    fn name(&self) -> String {
+        self.0.name()
+    }
+}
+
+#[tokio::test]
+async fn a_response_that_the_store_cannot_hold_is_sent_unless_the_policy_is_to_refuse_it() {
+    let unavailable = "500 response-unavailable";
+    for (policy, first) in [
+        (Unstorable::Complete, "200 1"),
+        (Unstorable::Release, "200 1"),
+        (Unstorable::Refuse, unavailable),
+    ] {
+        let operation = with(|builder| builder.on_unstorable(policy));
+        let backend = backend_with(Arc::new(HoldsNoResponse::default()), &Arc::default());
+        let (service, runs) = count(operation.layer(backend));
+        assert_eq!(twice(&service).await, [first, unavailable], "{policy:?}");
+        assert_eq!(runs.count(), 1, "{policy:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_response_in_memory_is_stored_up_to_the_limit() {
+    for (body, second) in [
+        ("four", "200 four, replayed"),
+        ("five!", "500 response-unavailable"),
+    ] {
+        let (operation, backend) = (unstorable(Unstorable::Complete), backend());
+        let (parts, ()) = post().body(()).unwrap().into_parts();
+        let request = ReceivedRequest::new(&parts, b"{}");
+        let mut answers = Vec::new();
+        for _ in 0..2 {
+            let call = operation.call(Ok(place(backend.clone())), &request);
+            assert!(call.key().is_some());
+            let handler = async |_| Ok::<_, Infallible>(Response::new(Bytes::from(body)));
+            let sent = call.run(handler, |own| Ok(own.clone())).await.unwrap();
+            let (ClientReply::Own(response) | ClientReply::Made(response)) = sent;
+            answers.push(seen(&response));
+        }
+        assert_eq!(answers, [format!("200 {body}").as_str(), second]);
+    }
 }
 
 #[tokio::test]

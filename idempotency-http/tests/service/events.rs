@@ -14,7 +14,7 @@ use futures_util::stream::{self, StreamExt};
 use http::request::{Builder, Parts};
 use http::{Request, Response};
 use http_body::Frame;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Full};
 use idempotency_core::operation::{Call, Run};
 use idempotency_core::store::{LedgerEntry, MemoryStore, MemoryTransaction, MemoryWrites};
 use idempotency_http::{ClientReply, Error, HttpOperation, HttpOperationBuilder, Unstorable};
@@ -120,17 +120,27 @@ async fn each_request_has_one_outcome_event_and_no_log_has_a_part_of_a_request_o
 }
 
 #[tokio::test]
-async fn the_event_of_a_request_without_a_key_says_where_the_key_was_looked_for() {
+async fn the_event_of_a_request_without_a_key_or_a_caller_says_where_it_was_looked_for() {
     let in_body = with(|builder| builder.key("powertools_json(body).id"));
-    let without = || of(without_key(), "{}");
-    for (operation, cause) in [
-        (operation(), "the request has no header `idempotency-key`"),
+    let by_other = built(builder().caller_header("x-other"));
+    for (operation, head, cause) in [
+        (
+            operation(),
+            without_key(),
+            "the request has no header `idempotency-key`",
+        ),
         (
             in_body,
+            without_key(),
             "the `key` `powertools_json(body).id` finds nothing in the request",
         ),
+        (
+            by_other,
+            post(),
+            "the caller is not known: the header `x-other` is missing, empty, repeated or not text",
+        ),
     ] {
-        let events = events(&logged(&operation, [without()]).await);
+        let events = events(&logged(&operation, [of(head, "{}")]).await);
         assert_eq!(events[0]["fields"]["cause"], cause);
     }
 }
@@ -178,6 +188,7 @@ async fn each_method_that_is_not_protected_and_has_a_key_is_a_warning_once() {
         with_key(to("DELETE")),
         with_key(to("PUT")),
         with_key(to("DELETE")),
+        with_key(to("PUT")),
         with_key(to("LOCK")),
         with_key(to("LOCK")),
         to("PROPFIND"),
@@ -313,7 +324,7 @@ async fn an_axum_whose_routers_cannot_be_asked_for_the_path_is_a_warning_once() 
         let host = Knows(backend(), path);
         let service = operation.layer(host).layer(inner);
         let log = log_of(async {
-            for _ in 0..2 {
+            for _ in 0..3 {
                 let request = post().body(OtherBody::from("{}".to_owned())).unwrap();
                 service.clone().oneshot(request).await.unwrap();
             }
@@ -333,6 +344,11 @@ async fn an_axum_whose_routers_cannot_be_asked_for_the_path_is_a_warning_once() 
             );
         }
     }
+    // A body that is none of axum's.
+    let inner = service_fn(async |_: Request<Full<Bytes>>| Ok::<_, Infallible>(text(200, "1")));
+    let service = operation().layer(backend()).layer(inner);
+    let log = log_of(service.oneshot(post().body(Full::from("{}")).unwrap())).await;
+    assert!(!log.contains("WARN"), "{log}");
 }
 
 #[tokio::test]

@@ -257,3 +257,18 @@ async fn a_service_that_answers_cors_itself_adds_its_headers_to_replays_and_erro
         }
     }
 }
+
+#[tokio::test]
+async fn a_service_that_limits_its_requests_is_asked_whether_it_is_ready() {
+    let service = ServiceBuilder::new().layer(layer()).concurrency_limit(1);
+    let service = service.service_fn(async |_| Ok::<_, Infallible>(text(200, "paid")));
+    let service = App::new(service.map_response(|response| response.map(Body::new)));
+    for (head, expected) in [
+        (post(), "200 paid"),
+        (post(), "200 paid, replayed"),
+        // A method that is not protected.
+        (post().method(Method::GET), "200 paid"),
+    ] {
+        assert_eq!(answer(&service, of(head, "{}")).await, expected);
+    }
+}
