@@ -13,7 +13,6 @@ use idempotency_core::protocol::classify;
 use idempotency_core::protocol::policy::{OnTimeout, Policy};
 use idempotency_core::record::{Attribute, Field, FieldValue, Record, StoredEvent};
 use idempotency_core::time::EpochMillis;
-use idempotency_dynamodb::AttributeNames;
 use idempotency_dynamodb::fuzzing;
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
@@ -101,8 +100,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(item) = item(&mut Unstructured::new(bytes)) else {
         return;
     };
-    let names = AttributeNames::default();
-    let record = fuzzing::record(item.clone(), &names);
+    let record = fuzzing::record(item.clone());
     for attribute in Attribute::ALL {
         let has_the_type = match attribute {
             Attribute::Expiration | Attribute::InProgressExpiration => AttributeValue::is_n,
@@ -129,12 +127,12 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(fuzzing::event(&fuzzing::stored_event(&event)), Ok(event));
     }
 
-    let written = fuzzing::item(&record, &names);
+    let written = fuzzing::item(&record);
     let mut again = Record::default();
     for (attribute, _) in record.fields() {
         again.copy(attribute, &record);
     }
-    assert_eq!(fuzzing::record(written, &names), again);
+    assert_eq!(fuzzing::record(written), again);
 
     for on_timeout in [OnTimeout::Rerun, OnTimeout::Hold] {
         let mut policy = Policy::default();

@@ -6,6 +6,7 @@ use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use idempotency_core::compression;
 use idempotency_core::config::ConfigurationError;
+use idempotency_core::record::Attribute;
 
 use crate::client::{self, LeanClient};
 use crate::large::Settings;
@@ -107,18 +108,29 @@ impl DynamoDbStoreBuilder {
         }
     }
 
-    /// Sets the names of the attributes.
+    /// Sets the name of an attribute of a record. The defaults are those of Powertools for AWS Lambda (Python).
     ///
     /// # Examples
     ///
     /// ```
-    /// # use idempotency_dynamodb::{AttributeNames, DynamoDbStore};
-    /// let mut names = AttributeNames::default();
-    /// names.key = "pk".to_owned();
-    /// let builder = DynamoDbStore::builder().names(names);
+    /// # use idempotency_core::record::Attribute;
+    /// # use idempotency_dynamodb::DynamoDbStore;
+    /// let builder = DynamoDbStore::builder().attribute_name(Attribute::Expiration, "ttl");
     /// ```
-    pub fn names(mut self, names: AttributeNames) -> Self {
+    pub fn attribute_name(mut self, attribute: Attribute, name: impl Into<String>) -> Self {
+        self.names.set(attribute, name.into());
+        self
+    }
+
+    /// Sets the names of all attributes.
+    pub(crate) fn names(mut self, names: AttributeNames) -> Self {
         self.names = names;
+        self
+    }
+
+    /// Sets the name of the partition key. Default: `id`.
+    pub fn partition_key(mut self, name: impl Into<String>) -> Self {
+        self.names.key = name.into();
         self
     }
 

@@ -31,7 +31,7 @@ const CLIENT: &str = "IDEMPOTENCY_CLIENT";
 /// use idempotency_dynamodb::TableConfig;
 /// let variables = Variables::from_iter([("IDEMPOTENCY_TABLE".to_owned(), "payments".to_owned())]);
 /// let settings = TableConfig::from_variables(&variables)?;
-/// assert_eq!((settings.table.as_str(), settings.names.key.as_str()), ("payments", "id"));
+/// assert_eq!((settings.table.as_str(), settings.partition_key()), ("payments", "id"));
 /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,12 +39,11 @@ const CLIENT: &str = "IDEMPOTENCY_CLIENT";
 pub struct TableConfig {
     /// The name or ARN of the table.
     pub table: String,
-    /// The names of the attributes.
-    pub names: AttributeNames,
     /// The name of the sort key, if the table has one. It contains the record id.
     pub sort_key: Option<String>,
     /// The value of the partition key in every record, if the table has a sort key.
     pub partition: String,
+    names: AttributeNames,
     large: Settings,
     unencrypted_events: bool,
     /// True if [`connect`](Self::connect) uses the client of the SDK, and not the lean one.
@@ -145,6 +144,16 @@ impl TableConfig {
             return self.builder().client(client).build();
         }
         self.builder().lean_client(LeanClient::new(client)).build()
+    }
+
+    /// Returns the name of the partition key.
+    pub fn partition_key(&self) -> &str {
+        &self.names.key
+    }
+
+    /// Returns the name of the table's TTL attribute.
+    pub fn ttl_attribute(&self) -> &str {
+        &self.names.expiration
     }
 
     /// Returns a builder of the store on this table. It has no client yet.

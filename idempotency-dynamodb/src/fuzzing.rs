@@ -12,12 +12,13 @@ use crate::store::{EventForm, read_event};
 use crate::value::{Item, Value, to_item, to_value};
 
 /// Reads a record from an item.
-pub fn record(item: Item, names: &AttributeNames) -> Record {
-    item::record(item, names)
+pub fn record(item: Item) -> Record {
+    item::record(item, &AttributeNames::default())
 }
 
 /// Converts a record to an item without its key.
-pub fn item(record: &Record, names: &AttributeNames) -> Item {
+pub fn item(record: &Record) -> Item {
+    let names = AttributeNames::default();
     to_item(item::attributes(record).map(|(attribute, value)| (names.of(attribute), value)))
 }
 

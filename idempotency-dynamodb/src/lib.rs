@@ -9,7 +9,6 @@
 //! | [`LeanClient`] | the client that sends the requests unless the caller brings one: it needs less CPU than the SDK's |
 //! | `http_client` | the HTTP client of that client, for other AWS clients of the process |
 //! | [`TableConfig`] | table and attribute names from environment variables |
-//! | [`AttributeNames`] | the names of a record's attributes |
 //! | [`transact`] | a handler's writes and the completion in one transaction |
 //! | [`record_of_piece`] | the record of an item that is a piece of a large response |
 //! | [`once`] | updates of your own items that count once for each key, of the crate `dynamodb-writes` |
@@ -67,5 +66,4 @@ pub use client::{LeanClient, default_client, sdk_client};
 pub use config::TableConfig;
 pub use dynamodb_writes::{InvalidExpression, RequestError, once, versioned};
 pub use large::record_of_piece;
-pub use names::AttributeNames;
 pub use store::DynamoDbStore;

@@ -9,27 +9,17 @@ use crate::limits::{LONGEST_NAME, LONGEST_PARTITION};
 macro_rules! names {
     ($($(#[doc = $doc:literal])* $name:ident $field:ident: $value:ty,)*) => {
         /// The names of the attributes of a record in the table. The defaults are those of Powertools for AWS Lambda (Python).
-        ///
-        /// # Examples
-        ///
-        /// ```
-        /// use idempotency_dynamodb::AttributeNames;
-        /// let mut names = AttributeNames::default();
-        /// names.key = "pk".to_owned();
-        /// assert_eq!(names.expiration, "expiration");
-        /// ```
         #[derive(Clone, Debug, PartialEq, Eq)]
-        #[non_exhaustive]
-        pub struct AttributeNames {
+        pub(crate) struct AttributeNames {
             /// The partition key; `id` by default.
-            pub key: String,
-            $($(#[doc = $doc])* pub $field: String,)*
+            pub(crate) key: String,
+            $($(#[doc = $doc])* pub(crate) $field: String,)*
             /// A compressed response.
-            pub data_zstd: String,
+            pub(crate) data_zstd: String,
             /// The description of a response that is split over several items.
-            pub data_pieces: String,
+            pub(crate) data_pieces: String,
             /// A piece of a split response. It is in an item of its own.
-            pub data_piece: String,
+            pub(crate) data_piece: String,
         }
 
         impl Default for AttributeNames {
@@ -49,6 +39,13 @@ macro_rules! names {
             pub(crate) fn of(&self, attribute: Attribute) -> &str {
                 match attribute {
                     $(Attribute::$name => &self.$field,)*
+                }
+            }
+
+            /// Sets the name of one attribute.
+            pub(crate) fn set(&mut self, attribute: Attribute, name: String) {
+                match attribute {
+                    $(Attribute::$name => self.$field = name,)*
                 }
             }
         }

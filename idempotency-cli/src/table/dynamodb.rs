@@ -106,7 +106,7 @@ fn keys(table: &TableDescription, on: &Table) -> Finding {
     let found = found.join(", ");
     let text = ScalarAttributeType::S;
     let config = &on.config;
-    let mut wanted = format!("partition key `{}` ({text})", config.names.key);
+    let mut wanted = format!("partition key `{}` ({text})", config.partition_key());
     if let Some(sort_key) = &config.sort_key {
         wanted += &format!(", sort key `{sort_key}` ({text})");
     }
@@ -198,7 +198,7 @@ fn replicas(table: &TableDescription) -> Option<Finding> {
 
 async fn ttl(on: &Table) -> Finding {
     let config = &on.config;
-    let wanted = &config.names.expiration;
+    let wanted = config.ttl_attribute();
     let request = on.client.describe_time_to_live().table_name(&config.table);
     let description = match request.send().await {
         Ok(output) => output.time_to_live_description,
@@ -316,15 +316,22 @@ const MAX_CHECKS: u32 = 300;
 
 pub(super) async fn create(on: &Table, as_json: bool) -> Result<(), Failure> {
     let (config, client) = (&on.config, &on.client);
-    let names = &config.names;
+    let (table, key, ttl) = (
+        &config.table,
+        config.partition_key(),
+        config.ttl_attribute(),
+    );
     let mut request = client
         .create_table()
         .table_name(&config.table)
         .billing_mode(BillingMode::PayPerRequest)
         .deletion_protection_enabled(true)
         .sse_specification(SseSpecification::builder().enabled(true).build());
-    let sort_key = config.sort_key.as_ref().map(|name| (name, KeyType::Range));
-    for (name, kind) in [(&names.key, KeyType::Hash)].into_iter().chain(sort_key) {
+    let sort_key = config
+        .sort_key
+        .as_deref()
+        .map(|name| (name, KeyType::Range));
+    for (name, kind) in [(key, KeyType::Hash)].into_iter().chain(sort_key) {
         let definition = AttributeDefinition::builder()
             .attribute_name(name)
             .attribute_type(ScalarAttributeType::S);
@@ -346,22 +353,19 @@ pub(super) async fn create(on: &Table, as_json: bool) -> Result<(), Failure> {
         on.failed("CreateTable", &error)
     })?;
     until_active(on).await?;
-    let ttl = TimeToLiveSpecification::builder()
-        .attribute_name(&names.expiration)
+    let specification = TimeToLiveSpecification::builder()
+        .attribute_name(ttl)
         .enabled(true)
         .build()
         .map_err(incomplete)?;
     let request = client.update_time_to_live().table_name(&config.table);
     request
-        .time_to_live_specification(ttl)
+        .time_to_live_specification(specification)
         .send()
         .await
         .map_err(|error| {
             let mut failure = on.failed("UpdateTimeToLive", &error);
-            failure.message += &format!(
-                "; the table was created: switch TTL on for `{}`",
-                names.expiration
-            );
+            failure.message += &format!("; the table was created: switch TTL on for `{ttl}`");
             failure
         })?;
     let recovery = PointInTimeRecoverySpecification::builder()
@@ -378,7 +382,6 @@ pub(super) async fn create(on: &Table, as_json: bool) -> Result<(), Failure> {
             "the table was created without point-in-time recovery: {why}"
         ));
     }
-    let (table, key, ttl) = (&config.table, &names.key, &names.expiration);
     let json = || {
         json::object()
             .bool("created", true)

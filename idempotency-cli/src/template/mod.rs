@@ -281,10 +281,10 @@ pub(crate) fn print_template(
     let composite = config.sort_key.is_some();
     let description = Description {
         table: table.or(set).filter(|name| !name.is_empty()),
+        partition_key: config.partition_key().to_owned(),
+        expiration: config.ttl_attribute().to_owned(),
         partition: composite.then_some(config.partition),
-        partition_key: config.names.key,
         sort_key: config.sort_key,
-        expiration: config.names.expiration,
         functions: arguments.functions.clone(),
         alarms: arguments.alarms.clone(),
         kms_key: arguments.kms_key.clone(),

@@ -1,6 +1,6 @@
 //! Other tables, other settings and unusual responses.
 
-use idempotency_dynamodb::AttributeNames;
+use idempotency_lambda::record::Attribute;
 use idempotency_lambda::{ErrorKind, HashAlgorithm};
 use idempotency_tests::End;
 use serde_json::{Value, json};
@@ -29,9 +29,7 @@ async fn both_ways(harness: &mut Harness, rust: &Rust, call: impl Fn(Call) -> Ca
 
 pub(crate) async fn composite_keys(harness: &mut Harness) {
     let rust = Rust::start_with(&harness.database, charge(), |store| {
-        let mut names = AttributeNames::default();
-        names.key = "pk".to_owned();
-        let store = store.table("composite").names(names);
+        let store = store.table("composite").partition_key("pk");
         store.composite_key("sk", "payments")
     });
     let layer = json!({
@@ -45,14 +43,14 @@ pub(crate) async fn composite_keys(harness: &mut Harness) {
 
 pub(crate) async fn renamed_attributes(harness: &mut Harness) {
     let rust = Rust::start_with(&harness.database, charge(), |store| {
-        let mut names = AttributeNames::default();
-        names.key = "key".to_owned();
-        names.expiration = "ttl".to_owned();
-        names.in_progress_expiration = "lease".to_owned();
-        names.status = "state".to_owned();
-        names.data = "response".to_owned();
-        names.validation = "fingerprint".to_owned();
-        store.table("renamed").names(names)
+        store
+            .table("renamed")
+            .partition_key("key")
+            .attribute_name(Attribute::Expiration, "ttl")
+            .attribute_name(Attribute::InProgressExpiration, "lease")
+            .attribute_name(Attribute::Status, "state")
+            .attribute_name(Attribute::Data, "response")
+            .attribute_name(Attribute::Validation, "fingerprint")
     });
     let layer = json!({
         "table_name": "renamed",

@@ -5,7 +5,7 @@ use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordedSteps, Status};
 use idempotency_core::store::{Change, Store as _, StoreReply, Write};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
-use idempotency_dynamodb::{AttributeNames, DynamoDbStore};
+use idempotency_dynamodb::DynamoDbStore;
 use idempotency_testkit::store::StoreExt;
 use serde_json::{Value, json};
 
@@ -67,9 +67,7 @@ async fn each_write_is_one_request_in_the_form_of_its_name() {
 #[tokio::test]
 async fn the_sort_key_of_a_composite_key_contains_the_id() {
     let wire = Wire::new([Reply::ok(), Reply::ok()]);
-    let mut names = AttributeNames::default();
-    names.key = "pk".to_owned();
-    let store = KIND.with_client(wire.client()).names(names);
+    let store = KIND.with_client(wire.client()).partition_key("pk");
     let store = store.composite_key("sk", "idempotency#charge");
     let store = store.build().unwrap();
     assert_applied(&store.delete(&id(), &Condition::NoRecord).await);
