@@ -49,7 +49,6 @@
 //! | [`HttpOperation`] | the rules of one protected part of a service: key, caller, fingerprint, what is stored |
 //! | [`HttpIdempotencyLayer`] | the tower layer |
 //! | [`Host`], [`Place`] | what surrounds a request: the store, its deadline, its tenant |
-//! | [`StoredResponse`] | a response as it is stored |
 //! | [`FailureReport`] | the mark of a failure that the handler itself reports, for `on_timeout = "hold"` |
 //! | [`Call`] | the call of a handler, an extension of its request |
 //! | [`Problem`], [`Reason`] | a refused request, as `application/problem+json` |
@@ -88,4 +87,3 @@ pub use received::ReceivedRequest;
 pub use reply::{ClientReply, FailureReport, ViewError};
 pub use rules::Unstorable;
 pub use service::{HttpIdempotencyLayer, HttpIdempotencyService, ResponseFuture};
-pub use stored::StoredResponse;

@@ -147,6 +147,9 @@ impl HttpOperation {
     }
 
     /// Returns the tower layer of this operation. `host` is a [`Backend`](crate::Backend), or what a platform provides.
+    ///
+    /// If another operation of the same backend has the key prefix, and other rules for key, caller or fingerprint, this is logged as an
+    /// error, and each protected request is refused: otherwise the two would get each other's responses.
     pub fn layer<H: Host>(&self, host: H) -> HttpIdempotencyLayer<H> {
         HttpIdempotencyLayer::new(self.clone(), host)
     }

@@ -75,11 +75,7 @@ pub struct HttpIdempotencyService<S, H = Backend> {
 }
 
 impl<H: Host> HttpIdempotencyLayer<H> {
-    /// Returns the layer of an operation.
-    ///
-    /// If another operation of the same backend has the key prefix, and other rules for key, caller or fingerprint, this is logged as an
-    /// error, and each protected request is refused: otherwise the two would get each other's responses.
-    pub fn new(operation: HttpOperation, host: H) -> Self {
+    pub(crate) fn new(operation: HttpOperation, host: H) -> Self {
         let prefix = operation.compiled().key_prefix();
         let is_refused = !host.claim_prefix(prefix, operation.sameness());
         if is_refused {

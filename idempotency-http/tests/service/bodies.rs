@@ -15,7 +15,7 @@ use idempotency_core::record::{Data, Field, Record, RecordId, Status};
 use idempotency_core::store::{
     MemoryStore, SendLog, Store, StoreError, StoreErrorKind, StoreLimits, StoreReply, StoreRequest,
 };
-use idempotency_http::{ClientReply, HttpOperation, StoredResponse, Unstorable};
+use idempotency_http::{ClientReply, HttpOperation, Unstorable};
 
 use crate::*;
 
@@ -271,8 +271,10 @@ async fn the_own_response_is_unchanged_and_a_replay_has_the_listed_headers() {
         text,
         r#"{"statusCode":201,"headers":{"content-type":"text/plain; charset=utf-8","location":"/payments/1","x-receipt":"17"},"multiValueHeaders":{"link":["<a>","<b>"]},"body":"paid","isBase64Encoded":false}"#
     );
-    let stored = StoredResponse::from_json(text).unwrap();
-    let mut headers = stored.headers().clone();
+    let mut headers = own.headers().clone();
+    for unlisted in ["set-cookie", "x-request-id"] {
+        headers.remove(unlisted);
+    }
     headers.insert("content-length", 4.into());
     headers.insert("idempotent-replayed", HeaderValue::from_static("true"));
     assert_eq!(replay.headers(), &headers);
