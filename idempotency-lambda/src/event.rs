@@ -25,7 +25,7 @@ use crate::raw::{Raw, RawError};
 ///     let call = operation.identify(payload, Deadline::Inherited)?;
 ///     Ok(call.key().map(ToString::to_string).unwrap_or_default())
 /// }
-/// let raw = Raw::<serde_json::Value>::from_json(r#"{"note": "fast", "id": 7}"#).unwrap();
+/// let raw: Raw<serde_json::Value> = serde_json::from_str(r#"{"note": "fast", "id": 7}"#).unwrap();
 /// assert_eq!(key(&json!({"id": 7}))?, key(&raw)?);
 /// # Ok::<(), Error>(())
 /// ```

@@ -100,7 +100,7 @@ pub use invocation::{
 pub use layer::{IdempotencyLayer, IdempotencyService};
 pub use operation::{Handler, IdentifiedCall, Operation, OperationBuilder};
 pub use process::{backend_over, set_global_backend};
-pub use raw::{Raw, RawError};
+pub use raw::Raw;
 pub use start::{ClearCaches, init, run, service};
 
 pub use idempotency_core::config::{ConfigurationError, KeyRequired, Variables};

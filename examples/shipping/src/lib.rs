@@ -68,7 +68,7 @@ mod tests {
         let event = |request_id: &str| {
             let mut context = Context::default();
             context.request_id = request_id.to_owned();
-            LambdaEvent::new(Raw::from_json(text).unwrap(), context)
+            LambdaEvent::new(serde_json::from_str(text).unwrap(), context)
         };
         with_backend(backend_over(Arc::new(MemoryStore::new())), async {
             let first = handler(event("r-1")).await.unwrap();

@@ -290,7 +290,7 @@ async fn a_raw_event_has_the_key_of_its_text_and_a_typed_one_that_of_its_fields(
     let raw = whole().layer(service_fn(async |event: LambdaEvent<Raw<Order>>| {
         Ok::<_, BoxError>(event.payload.amount)
     }));
-    let payload = || event(Raw::<Order>::from_json(text).unwrap());
+    let payload = || event(serde_json::from_str::<Raw<Order>>(text).unwrap());
     for _ in 0..2 {
         let call = raw.clone().oneshot(payload());
         assert_eq!(harness.within(call).await.unwrap(), 10.0);
