@@ -1,4 +1,4 @@
-//! The traits of what a key is taken from: a [`Payload`], and an [`Event`], the parameter of a handler.
+//! The traits of what a key is taken from: a [`Payload`], and an `Event`, the parameter of a handler.
 
 use std::io::{self, Write};
 
@@ -136,20 +136,8 @@ impl Write for Within {
     }
 }
 
-/// The parameter of a Lambda handler: a payload with the context of its invocation.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_lambda::{Context, Event, LambdaEvent};
-///
-/// fn request_id<E: Event>(event: &E) -> &str {
-///     &event.context().request_id
-/// }
-/// let mut context = Context::default();
-/// context.request_id = "r-1".to_owned();
-/// assert_eq!(request_id(&LambdaEvent::new("an order", context)), "r-1");
-/// ```
+/// The parameter of a Lambda handler: a payload with the context of its invocation. It is a trait for the compiler's message about
+/// another parameter.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a Lambda event",
     label = "write `LambdaEvent<T>` here",

@@ -92,7 +92,7 @@ mod start;
 pub mod stores;
 
 pub use diagnostic::{BoxError, ServiceError, diagnostic};
-pub use event::{Event, Payload};
+pub use event::Payload;
 pub use invocation::{
     Deadline, HasContext, InScope, InvocationLayer, InvocationService, in_current_invocation,
     time_left, with_backend, with_invocation,
