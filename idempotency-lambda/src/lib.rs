@@ -131,9 +131,7 @@ pub use lambda_runtime::{Context, LambdaEvent};
 /// Writes to items of your own tables: in one transaction with the response of a call, updates that count once, versioned items.
 #[cfg(feature = "dynamodb")]
 pub mod dynamodb {
-    pub use idempotency_dynamodb::transact::{
-        self, LimitError, NotStaged, Transaction, Transactional,
-    };
+    pub use idempotency_dynamodb::transact::{LimitError, NotStaged, Transaction, Transactional};
     pub use idempotency_dynamodb::{InvalidExpression, RequestError, once, versioned};
 }
 
