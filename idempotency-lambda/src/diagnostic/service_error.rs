@@ -26,7 +26,6 @@ use super::{BoxError, kind_of, named};
 /// use lambda_runtime::Diagnostic;
 ///
 /// let error = ServiceError::from(Error::new(ErrorKind::AlreadyInProgress, "charge"));
-/// assert_eq!(error.error_type(), "IdempotencyAlreadyInProgress");
 /// assert_eq!(error.kind(), Some(ErrorKind::AlreadyInProgress));
 /// assert_eq!(Diagnostic::from(error).error_type, "IdempotencyAlreadyInProgress");
 /// ```
@@ -94,8 +93,7 @@ impl ServiceError {
     }
 
     /// Returns the name under which the error reaches Lambda.
-    #[must_use]
-    pub fn error_type(&self) -> &str {
+    pub(super) fn error_type(&self) -> &str {
         &self.error_type
     }
 
