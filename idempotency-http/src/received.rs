@@ -1,7 +1,6 @@
 //! A request in memory, and its form as an event for expressions.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,18 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::operation::{RequestEvent, Target};
 
 /// A request whose body is in memory, as key, caller and fingerprint are taken from it.
-///
-/// `Debug` shows the method, and nothing that the client sent.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_http::ReceivedRequest;
-///
-/// let (parts, ()) = http::Request::post("/payments?dry=1").body(()).unwrap().into_parts();
-/// let request = ReceivedRequest::new(&parts, b"{}");
-/// assert_eq!(format!("{request:?}"), "ReceivedRequest(POST)");
-/// ```
+/// [`HttpCall`](crate::HttpCall) has an example.
 #[derive(Clone, Copy)]
 pub struct ReceivedRequest<'a> {
     pub(crate) parts: &'a Parts,
@@ -88,12 +76,6 @@ impl<'a> ReceivedRequest<'a> {
     pub(crate) fn event_text(&self, target: &Target<'_>, with_body: bool) -> String {
         let context = self.context.and_then(|context| context());
         event_text(self.parts, target, with_body.then_some(self.body), context)
-    }
-}
-
-impl fmt::Debug for ReceivedRequest<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ReceivedRequest({})", self.parts.method)
     }
 }
 

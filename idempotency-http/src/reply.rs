@@ -1,7 +1,5 @@
 //! What a handler's run gives to the protocol, and what is sent to the client.
 
-use std::fmt;
-
 use bytes::Bytes;
 use idempotency_core::engine::{Codec, Errors, Written};
 use idempotency_core::error::Error;
@@ -162,14 +160,5 @@ fn write<R>(reply: &Reply<R>) -> Written {
             Written::ReleaseWithWarning(why)
         }
         Reply::Own(_, Keep::Unstorable(_, why)) => Written::OwnCallerOnly(why),
-    }
-}
-
-impl<R> fmt::Debug for ClientReply<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Own(_) => "Own",
-            Self::Made(_) => "Made",
-        })
     }
 }

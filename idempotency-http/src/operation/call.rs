@@ -358,10 +358,3 @@ impl HttpCall<'_> {
         })
     }
 }
-
-impl std::fmt::Debug for HttpCall<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let identity = self.state.as_ref().ok().map(|(_, identity)| identity);
-        f.debug_tuple("HttpCall").field(&identity).finish()
-    }
-}

@@ -1,6 +1,5 @@
 //! The tower layer, its service and the future of a response.
 
-use std::fmt;
 use std::future::{Future, pending};
 use std::panic::resume_unwind;
 use std::pin::Pin;
@@ -57,7 +56,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 ///     .route_layer(idempotent); // `route_layer`: a request without a route gets 404 outside of it
 /// # Ok::<(), idempotency_http::Error>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct HttpIdempotencyLayer<H = Backend> {
     operation: HttpOperation,
     host: H,
@@ -68,7 +67,7 @@ pub struct HttpIdempotencyLayer<H = Backend> {
 }
 
 /// The service that [`HttpIdempotencyLayer`] makes.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct HttpIdempotencyService<S, H = Backend> {
     inner: S,
     layer: HttpIdempotencyLayer<H>,
@@ -224,22 +223,6 @@ where
     }
 }
 
-impl<H> fmt::Debug for HttpIdempotencyLayer<H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpIdempotencyLayer")
-            .field("operation", &self.operation)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<S, H> fmt::Debug for HttpIdempotencyService<S, H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpIdempotencyService")
-            .field("operation", &self.layer.operation)
-            .finish_non_exhaustive()
-    }
-}
-
 pin_project! {
     /// The future of a response of [`HttpIdempotencyService`](crate::HttpIdempotencyService).
     ///
@@ -298,11 +281,5 @@ where
             }
             StateProjection::Protected { future } => future.as_mut().poll(context),
         }
-    }
-}
-
-impl<F, R: Body, E> fmt::Debug for ResponseFuture<F, R, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ResponseFuture")
     }
 }
