@@ -1,7 +1,6 @@
 //! The world that the function under test gets, and the mutex for what its fakes hold. Each lock of the mutex is a point, so that a
 //! fault can fall between two uses of a fake that never waits.
 
-use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::sync::{self, Arc, LockResult, PoisonError, TryLockError};
@@ -140,7 +139,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// # bank.charge(1);
 /// # assert_eq!(bank.0.lock().unwrap().len(), 1);
 /// ```
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Mutex<T> {
     seen: sync::Mutex<T>,
     /// The value for a process whose effects must not be seen.
@@ -233,11 +232,5 @@ impl Drop for KillOnDrop {
         if let Some(process) = &self.0 {
             process.kill_here();
         }
-    }
-}
-
-impl<T> fmt::Debug for Mutex<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mutex").finish_non_exhaustive()
     }
 }
