@@ -1,12 +1,11 @@
 //! The layer of HTTP on Lambda, and what surrounds a request there: the operation's store, and the deadline and tenant of the invocation.
 
 use std::any::Any;
-use std::fmt;
 
 use http::request::Parts;
 use idempotency_core::engine::Backend;
 use idempotency_core::error::{Error, ErrorKind};
-use idempotency_http::{Host, HttpIdempotencyLayer, HttpIdempotencyService, HttpOperation, Place};
+use idempotency_http::{Host, HttpIdempotencyLayer, HttpIdempotencyService, Place};
 use lambda_http::request::RequestContext;
 use lambda_http::{Body, RequestExt};
 use lambda_runtime::tower::Layer;
@@ -53,24 +52,9 @@ use crate::operation::Operation;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct HttpLayer {
-    layer: HttpIdempotencyLayer<LambdaHost>,
-    key_prefix: String,
-}
-
-impl HttpLayer {
-    pub(super) fn new(operation: &HttpOperation, host: LambdaHost) -> Self {
-        Self {
-            key_prefix: operation.compiled().key_prefix().to_owned(),
-            layer: operation.layer(host),
-        }
-    }
-
-    /// Returns the prefix of the operation's keys.
-    pub fn key_prefix(&self) -> &str {
-        &self.key_prefix
-    }
+    pub(super) layer: HttpIdempotencyLayer<LambdaHost>,
 }
 
 impl<S> Layer<S> for HttpLayer {
@@ -79,14 +63,6 @@ impl<S> Layer<S> for HttpLayer {
 
     fn layer(&self, inner: S) -> Self::Service {
         InvocationLayer::new().layer(self.layer.layer(inner))
-    }
-}
-
-impl fmt::Debug for HttpLayer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpLayer")
-            .field("key_prefix", &self.key_prefix)
-            .finish_non_exhaustive()
     }
 }
 

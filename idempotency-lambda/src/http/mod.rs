@@ -73,7 +73,6 @@ pub use idempotency_http::{FailureReport, Problem, Reason, Unstorable};
 ///     .http()
 ///     .caller("requestContext.authorizer.jwt.claims.[iss, sub]")
 ///     .build()?;
-/// assert_eq!(idempotent.key_prefix(), "local.shop.payments");
 /// # Ok::<(), idempotency_lambda::Error>(())
 /// ```
 ///
@@ -106,7 +105,6 @@ impl OperationBuilder {
     ///     .http()
     ///     .caller("requestContext.authorizer.jwt.claims.[iss, sub]")
     ///     .build()?;
-    /// assert_eq!(idempotent.key_prefix(), "local.shop.payments");
     /// # Ok::<(), idempotency_lambda::Error>(())
     /// ```
     pub fn http(self) -> HttpLayerBuilder {
@@ -141,5 +139,6 @@ fn compiled(builder: HttpLayerBuilder) -> Result<HttpLayer, Error> {
         Some(store) => operation.with_store(store),
         None => operation,
     };
-    Ok(HttpLayer::new(&http, LambdaHost::new(operation)))
+    let layer = http.layer(LambdaHost::new(operation));
+    Ok(HttpLayer { layer })
 }
