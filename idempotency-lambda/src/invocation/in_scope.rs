@@ -182,12 +182,6 @@ impl<F: Future> Future for InScope<F> {
     }
 }
 
-impl<F> std::fmt::Debug for InScope<F> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("InScope").finish_non_exhaustive()
-    }
-}
-
 /// Boxes the future: a call takes some kilobytes, which each future around it would hold again.
 fn boxed<F: Future>(change: ScopeChange, future: F) -> InScope<Pin<Box<F>>> {
     InScope::new(change, Box::pin(future))
