@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use idempotency_dynamodb::once::{self, Estimate};
+use dynamodb_writes::once::{self, Estimate};
 
 use crate::exit::{Exit, Failure};
 use crate::help;

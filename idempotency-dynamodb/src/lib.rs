@@ -11,8 +11,6 @@
 //! | [`TableConfig`] | table and attribute names from environment variables |
 //! | [`transact`] | a handler's writes and the completion in one transaction |
 //! | [`record_of_piece`] | the record of an item that is a piece of a large response |
-//! | [`once`] | updates of your own items that count once for each key, of the crate `dynamodb-writes` |
-//! | [`versioned`] | writes to your own items that expect the version that was read, of the same crate |
 //!
 //! | module, the lowest first | what it does |
 //! |---|---|
@@ -64,6 +62,5 @@ pub use builder::DynamoDbStoreBuilder;
 pub use client::http_client;
 pub use client::{LeanClient, default_client, sdk_client};
 pub use config::TableConfig;
-pub use dynamodb_writes::{InvalidExpression, RequestError, once, versioned};
 pub use large::record_of_piece;
 pub use store::DynamoDbStore;

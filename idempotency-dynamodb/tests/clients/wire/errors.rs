@@ -6,13 +6,13 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
 use aws_sdk_dynamodb::types::AttributeValue;
+use dynamodb_writes::once::{self, Once, OnceError};
+use dynamodb_writes::versioned::{self, Version};
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Data, Field, Record};
 use idempotency_core::store::{
     Change, Consistency, SendLog, Store as _, StoreRequest, TransactionRequest, Write,
 };
-use idempotency_dynamodb::once::{self, Once, OnceError};
-use idempotency_dynamodb::versioned::{self, Version};
 use idempotency_testkit::store::StoreExt;
 
 use super::{KIND, claim, claimed, failure, id, store};
