@@ -117,13 +117,16 @@ pub(super) fn take_over(
 
 /// Returns the attributes of this call's completed record. `data` is `None` if the response cannot be stored. `window` is the one that
 /// the handler asked for.
+///
+/// The window does not begin before the claim: a clock that was set back during the run would end it early.
 pub(super) fn completed(
     call: &CallTerms,
     now: EpochMillis,
+    claimed_at: EpochMillis,
     data: Option<Data>,
     window: Option<Duration>,
 ) -> Record {
-    let window = call.policy.window(window);
+    let (now, window) = (now.max(claimed_at), call.policy.window(window));
     Record {
         expiration: Field::Value(now.floor_to_seconds().plus(window)),
         status: Field::Value(Status::Completed),
@@ -351,7 +354,7 @@ pub(super) fn record_failure(
     Effect::Write(
         Write::Update(Change {
             set: Record {
-                expiration: Field::Value(window_end(call, now)),
+                expiration: Field::Value(window_end(call, now.max(claimed_at))),
                 failure: Field::Value(failure.to_owned()),
                 in_progress_expiration: Field::Value(ended_lease(claimed_at)),
                 ..Record::default()

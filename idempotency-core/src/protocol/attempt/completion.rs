@@ -194,7 +194,7 @@ pub(super) fn handler_ended(
         unstorable: response.as_ref().err().copied(),
         undone: None,
         dropped: staged && decided,
-        record: requests::completed(call, now, response.ok(), window),
+        record: requests::completed(call, now, held.claimed_at, response.ok(), window),
     };
     match after_run(call.policy.on_timeout, held.unreported, end) {
         AfterRun::Complete(response) => send_completion(call, completing(response)),

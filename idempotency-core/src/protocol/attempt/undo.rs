@@ -267,7 +267,7 @@ fn recorded(call: &CallTerms, now: EpochMillis, mut run: UndoRun) -> Next {
 /// Returns the data of the completion.
 fn completing(call: &CallTerms, now: EpochMillis, run: UndoRun) -> Completing {
     let DecidedUndo { undoing, response } = run.decided;
-    let mut record = requests::completed(call, now, response, None);
+    let mut record = requests::completed(call, now, run.held.claimed_at, response, None);
     record.undo = Field::Value(undoing.to_json());
     Completing {
         held: run.held,

@@ -510,7 +510,7 @@ pub(crate) fn show_write(write: &Write, condition: &Condition, now: EpochMillis)
 fn is_failure_left(change: &Change, condition: &str, now: EpochMillis) -> bool {
     let window = Duration::from_secs(3_600);
     let left = Record {
-        expiration: Field::Value(now.floor_to_seconds().plus(window)),
+        expiration: Field::Value(now.max(NOW).floor_to_seconds().plus(window)),
         in_progress_expiration: Field::Value(now_plus(-1)),
         failure: change.set.failure.clone(),
         ..Record::default()
