@@ -113,7 +113,9 @@ impl State {
     /// Explains the state in a sentence.
     pub(super) fn explained(self) -> &'static str {
         match self {
-            Self::Live => "a live claim: a call is running",
+            Self::Live => {
+                "a live claim: its run goes on, or was killed and its lease has not ended"
+            }
             Self::NoLease => {
                 "a claim without a lease that can be read: whether its call runs is unknown; calls are refused until its window \
                  ends, or an operator decides"
@@ -125,10 +127,12 @@ impl State {
                 "held: its steps could not all be undone; calls are refused until `idempotency resolve` decides"
             }
             Self::LeaseOver => {
-                "a claim, and its lease has expired: its run was killed; the next call runs the handler, or is refused if \
-                 the operation holds claims by now"
+                "a claim, and its lease has expired: its run was killed, or goes on beyond its lease; the next call runs the handler, \
+                 or is refused if the operation holds claims by now"
             }
-            Self::Failed => "its run failed: the next call runs the handler",
+            Self::Failed => {
+                "its run failed, or its response was not stored: the next call runs the handler"
+            }
             Self::Freed => {
                 "an operator decided that its run had no effect: the next call runs the handler"
             }
