@@ -228,7 +228,7 @@ reasons! {
     /// The service has a wrong setting or environment, and the request was not processed. Or a write that its handler staged is not
     /// accepted, and nothing that it staged was applied.
     Misconfigured = INTERNAL_SERVER_ERROR, "misconfigured", "Service is misconfigured";
-    /// A condition on the data that the request changes does not hold. Nothing was changed.
+    /// A condition on the data that the request changes does not hold. None of the staged changes was made.
     Rejected = CONFLICT, "rejected", "Request was rejected";
     /// The request was processed, but whether its response is stored is not known. A retry finds out.
     NotConfirmed = INTERNAL_SERVER_ERROR, "not-confirmed", "Result is not confirmed";
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn a_rejection_is_a_refusal_of_the_request_only_if_every_reason_is_a_condition() {
         let text = ErrorKind::TransactionRejected.client_message();
-        assert!(!text.contains("condition") && text.contains("nothing was changed"));
+        assert!(!text.contains("condition") && text.contains("its changes to data were not made"));
         let condition = RejectedWrite::CONDITION;
         let refused = (Reason::Rejected, "a condition on the data");
         let misconfigured = (Reason::Misconfigured, text);

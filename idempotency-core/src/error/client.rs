@@ -50,7 +50,7 @@ impl ErrorKind {
             }
             // A transaction that conditions refused has the text `CONDITION`. Only the cause of an error shows that.
             Self::TransactionRejected => {
-                "the service could not apply the request, and nothing was changed: ask its operator to correct the service, \
+                "the service could not apply the request, and its changes to data were not made: ask its operator to correct the service, \
                  and only then send the request again, unchanged and under the same key"
             }
             Self::StepNoTimeLeft | Self::StepNotRecorded | Self::StepNotUndone => {
@@ -69,7 +69,7 @@ impl ErrorKind {
 }
 
 /// The text for a transaction that was rejected because conditions do not hold.
-const CONDITION: &str = "the request was refused, because a condition on the data that it changes does not hold: nothing was changed";
+const CONDITION: &str = "the request was refused, because a condition on the data that it changes does not hold: its changes to data were not made";
 
 impl Error {
     /// Returns a text for the client of the service, without operation, table, key and store: see
