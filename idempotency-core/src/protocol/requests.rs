@@ -339,7 +339,7 @@ fn ended_lease(claimed_at: EpochMillis) -> EpochMillis {
 
 /// Returns the release that leaves a failure in the record, for the length of a window. It ends the lease a millisecond before the claim,
 /// so that calls under every policy and in every language can claim the key again at once, and removes the owner token. It also removes
-/// the steps, unless `keeps_steps`. `claimed_at` is the time of the claim.
+/// the steps, unless `keeps_steps`. `claimed_at` is the time of the claim: `now` is earlier if the clock was set back since then.
 pub(super) fn record_failure(
     call: &CallTerms,
     now: EpochMillis,
@@ -356,7 +356,7 @@ pub(super) fn record_failure(
             set: Record {
                 expiration: Field::Value(window_end(call, now.max(claimed_at))),
                 failure: Field::Value(failure.to_owned()),
-                in_progress_expiration: Field::Value(ended_lease(claimed_at)),
+                in_progress_expiration: Field::Value(ended_lease(claimed_at.min(now))),
                 ..Record::default()
             },
             remove,

@@ -14,7 +14,8 @@
 //! - A reply to a write is `applied`, `met` with the record that failed the condition, `rejected`, or `fails` with a kind. `applied` says
 //!   that a claim replaced nothing; `applied-blind` does not say it. `met-late`, `rejected-late` and `lost` are the same after a send that
 //!   may have been applied.
-//! - `leave Timeout` is the release that leaves this failure, and a window, in the record of a claim that was made at [`NOW`].
+//! - `leave Timeout` is the release that leaves this failure, and a window, in the record of a claim that was made at [`NOW`]. If the clock
+//!   was set back since then, the window begins at [`NOW`], and the lease has ended by the new time.
 //! - `ends` gives the end of the handler, `stages` the same with staged writes, `commits` with an open transaction, and `misses` the same
 //!   after a write that was refused when it was staged. `recorded:`, `step-too-large:`, `not-recorded:` and `claim-lost:` before it tell
 //!   how its steps ended. `window=60000` before it is the window that the handler asked for. `decides b+a/c` before it says that the handler
@@ -511,7 +512,7 @@ fn is_failure_left(change: &Change, condition: &str, now: EpochMillis) -> bool {
     let window = Duration::from_secs(3_600);
     let left = Record {
         expiration: Field::Value(now.max(NOW).floor_to_seconds().plus(window)),
-        in_progress_expiration: Field::Value(now_plus(-1)),
+        in_progress_expiration: Field::Value(EpochMillis::new(now.min(NOW).get() - 1)),
         failure: change.set.failure.clone(),
         ..Record::default()
     };
