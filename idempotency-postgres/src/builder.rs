@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use idempotency_core::config::ConfigurationError;
+use sqlx::ConnectOptions as _;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 
 use crate::connection::{self, Connections, Own, Passwords, TEST_AFTER};
@@ -42,6 +43,9 @@ pub struct PostgresStoreBuilder {
     unencrypted_events: bool,
     test_after: Option<Duration>,
 }
+
+/// The parameter of a URL for which `sqlx` has no other getter.
+const CACHE: &str = "statement-cache-capacity";
 
 #[derive(Clone)]
 enum Server {
@@ -128,8 +132,8 @@ impl PostgresStoreBuilder {
     ///
     /// # Errors
     ///
-    /// Without a URL or pool, if the URL or the name of the table is wrong, if there is a number of connections of zero, or outside of a Tokio
-    /// runtime.
+    /// Without a URL or pool, if the URL or the name of the table is wrong, if there is a number of connections of zero, if a pool keeps no
+    /// prepared statements, or outside of a Tokio runtime.
     pub fn build(self) -> Result<PostgresStore, ConfigurationError> {
         let table = self.table.as_deref().unwrap_or(TableName::DEFAULT);
         let table = TableName::new("`table`", table)?;
@@ -143,7 +147,16 @@ impl PostgresStoreBuilder {
                     "there is no server: set `url` or `pool`",
                 ));
             }
-            Some(Server::Pool(pool)) => (pool, None),
+            Some(Server::Pool(pool)) => {
+                let url = pool.connect_options().to_url_lossy();
+                let mut parameters = url.query_pairs();
+                if !self.is_pooled && parameters.any(|it| it.0 == CACHE && it.1 == "0") {
+                    let text = "the pool has `statement_cache_capacity(0)`, so each request would leave a prepared statement at the server: \
+                                raise it, or behind a pooler in transaction mode call `transaction_pooler`";
+                    return Err(ConfigurationError::new(text));
+                }
+                (pool, None)
+            }
             Some(Server::Url(url)) => {
                 let options = connection::options("`url`", &url)?;
                 let most = self.connections.unwrap_or(1);

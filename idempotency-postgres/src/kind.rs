@@ -85,6 +85,7 @@ fn builder(variables: &Variables) -> Result<PostgresStoreBuilder, ConfigurationE
 #[cfg(test)]
 mod tests {
     use idempotency_core::store::{Store, StoreErrorKind};
+    use sqlx::postgres::PgConnectOptions;
 
     use super::*;
 
@@ -151,6 +152,17 @@ mod tests {
         let error = store.warm_up().await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Credentials);
         assert!(error.to_string().contains("did not end within"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_pool_that_keeps_no_statements_is_one_behind_a_pooler() {
+        let pool = |kept| {
+            let options = PgConnectOptions::new_without_pgpass().statement_cache_capacity(kept);
+            PostgresStore::builder().pool(crate::pool_options().connect_lazy_with(options))
+        };
+        let error = pool(0).build().unwrap_err().to_string();
+        assert!(error.contains("`statement_cache_capacity(0)`"), "{error}");
+        assert!(pool(0).transaction_pooler().build().is_ok() && pool(10).build().is_ok());
     }
 
     #[test]
