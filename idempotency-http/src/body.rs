@@ -182,7 +182,6 @@ impl Pieces {
         }
         if self.joined.is_empty() {
             let first = std::mem::take(&mut self.first);
-            self.joined.reserve(first.len() + data.len());
             self.joined.extend_from_slice(&first);
         }
         self.joined.extend_from_slice(&data);

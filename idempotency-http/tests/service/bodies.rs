@@ -98,6 +98,27 @@ async fn a_response_that_the_store_cannot_hold_is_sent_unless_the_policy_is_to_r
 }
 
 #[tokio::test]
+async fn a_handler_gets_the_body_of_a_request_as_text_if_it_is_utf_8() {
+    use lambda_http::Body::{Binary, Text};
+
+    let pay = async |request: Request<lambda_http::Body>| {
+        let is_text = matches!(request.body(), Text(_));
+        Ok::<_, Infallible>(text(200, is_text.to_string()))
+    };
+    let service = operation().layer(backend()).layer(service_fn(pay));
+    for (key, body, expected) in [
+        ("k-1", Text("{}".to_owned()), "true"),
+        ("k-2", Binary(b"{}".to_vec()), "true"),
+        ("k-3", Binary(b"\xff".to_vec()), "false"),
+    ] {
+        let request = without_key().header("idempotency-key", key).body(body);
+        let response = service.clone().oneshot(request.unwrap()).await.unwrap();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(body, expected, "{key}");
+    }
+}
+
+#[tokio::test]
 async fn a_response_in_memory_is_stored_up_to_the_limit() {
     for (body, second) in [
         ("four", "200 four, replayed"),
