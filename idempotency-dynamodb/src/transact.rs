@@ -400,9 +400,8 @@ fn item_bytes(item: &HashMap<String, AttributeValue>) -> usize {
 }
 
 fn value_bytes(value: &AttributeValue) -> usize {
-    /// The bytes of a list or a map, and of each of its elements.
+    /// The bytes of a list or a map, beside one for each of its elements.
     const NESTED: usize = 3;
-    const ELEMENT: usize = 1;
     let number = |digits: &String| digits.len().div_ceil(2) + 1;
     match value {
         AttributeValue::S(text) => text.len(),
@@ -412,10 +411,10 @@ fn value_bytes(value: &AttributeValue) -> usize {
         AttributeValue::Ns(numbers) => numbers.iter().map(number).sum(),
         AttributeValue::Bs(all) => all.iter().map(|bytes| bytes.as_ref().len()).sum(),
         AttributeValue::L(list) => {
-            let elements = list.iter().map(|value| value_bytes(value) + ELEMENT);
+            let elements = list.iter().map(|value| value_bytes(value) + 1);
             NESTED + elements.sum::<usize>()
         }
-        AttributeValue::M(map) => NESTED + map.len() * ELEMENT + item_bytes(map),
+        AttributeValue::M(map) => NESTED + map.len() + item_bytes(map),
         // Booleans and null, and what a later SDK adds.
         _ => 1,
     }
@@ -662,11 +661,34 @@ mod tests {
     }
 
     #[test]
+    fn a_value_of_each_type_has_the_size_that_dynamodb_counts() {
+        use AttributeValue::{B, Bool, Bs, L, M, N, Ns, Null, Ss};
+
+        let bytes = |length| Blob::new(vec![0; length]);
+        let numbers = || vec!["17".to_owned(), "1234567".to_owned()];
+        let map = HashMap::from([("ab".to_owned(), text("c")), ("d".to_owned(), Null(true))]);
+        for (value, size) in [
+            (text("é1"), 3),
+            (N("1234567".to_owned()), 5),
+            (B(bytes(4)), 4),
+            (Ss(numbers()), 9),
+            (Ns(numbers()), 7),
+            (Bs(vec![bytes(4), bytes(2)]), 6),
+            (L(vec![text("abc"), Bool(true)]), 9),
+            (M(map), 10),
+            (Bool(false), 1),
+        ] {
+            assert_eq!(value_bytes(&value), size, "{value:?}");
+        }
+    }
+
+    #[test]
     fn a_refused_write_is_not_staged() {
         let mut writes = writes_of([update("t", "1")]).unwrap();
-        let before = writes.bytes();
+        // Its key and the value of its expression, each with its name.
+        assert_eq!(writes.bytes(), "id1".len() + ":ax".len());
         assert!(writes.push(delete("t", ("id", text("1")))).is_err());
-        assert_eq!((writes.count(), writes.bytes()), (1, before));
+        assert_eq!((writes.count(), writes.bytes()), (1, 6));
     }
 
     #[test]
@@ -710,6 +732,11 @@ mod tests {
             // Nothing is concluded from the staged writes while another transaction has the record.
             ("TransactionConflict Failed None", "conflict"),
             ("ThrottlingError Failed None", "throttled"),
+            (
+                "ItemCollectionSizeLimitExceeded None None",
+                "record too large",
+            ),
+            ("ValidationError None None", "unknown"),
             // A staged write that is rejected decides before conflicts and throttling.
             ("None Failed TransactionConflict", "staged 1 true"),
             ("None Failed ValidationError", "staged 2 false"),
@@ -745,6 +772,23 @@ mod tests {
         let of = |reasons| meaning(Cancellation::of(reasons, true, &writes));
         assert_eq!(of(vec![size(), reason("None")]), "record too large");
         assert_eq!(of(vec![reason("None"), size()]), "staged 1 false");
+    }
+
+    #[test]
+    fn the_message_of_dynamodb_is_quoted_unless_a_condition_failed() {
+        const QUOTED: &str = "The provided key element does not match the schema";
+
+        let writes = writes_of([update("accounts", "1")]).unwrap();
+        for (code, is_quoted) in [("ValidationError", true), (FAILED, false)] {
+            let reason = CancellationReason::builder().code(code);
+            let reason = reason.message(format!("{QUOTED}: 5")).build();
+            let Cancellation::Staged(rejection) = Cancellation::of(vec![reason], false, &writes)
+            else {
+                panic!("the write is rejected");
+            };
+            let text = rejection.to_string();
+            assert_eq!(text.contains(QUOTED), is_quoted, "{text}");
+        }
     }
 
     #[test]

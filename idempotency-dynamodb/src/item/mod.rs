@@ -147,7 +147,7 @@ pub(crate) fn floor(text: &str) -> Option<i64> {
         (true, false) => -magnitude,
         (true, true) => -magnitude - 1,
     };
-    Some(i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX }))
+    Some(i64::try_from(value).unwrap_or(if negative { i64::MIN } else { i64::MAX }))
 }
 
 #[cfg(test)]
@@ -260,13 +260,19 @@ mod tests {
 
     #[test]
     fn attributes_of_a_wrong_type_are_present_but_unreadable() {
-        let mut item = item(&whole_record());
-        item.remove("event");
-        for value in item.values_mut() {
-            *value = AttributeValue::Bs(Vec::new());
+        // Only a response may be native.
+        for (wrong, unreadable) in [
+            (AttributeValue::Bs(Vec::new()), 11),
+            (AttributeValue::Bool(true), 10),
+        ] {
+            let mut item = item(&whole_record());
+            item.remove("event");
+            for value in item.values_mut() {
+                *value = wrong.clone();
+            }
+            let read = format!("{:?}", record(item, &AttributeNames::default()));
+            assert_eq!(read.matches("Unreadable").count(), unreadable, "{read}");
         }
-        let read = format!("{:?}", record(item, &AttributeNames::default()));
-        assert_eq!(read.matches("Unreadable").count(), 11, "{read}");
     }
 
     #[test]

@@ -58,6 +58,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_update_keeps_what_a_claim_has_set_and_it_does_not() {
+        let (names, long) = (AttributeNames::default(), "f".repeat(128));
+        let claim = [
+            // One byte more than the digits need.
+            (Attribute::Expiration, Value::Number(170_000_000_000)),
+            (
+                Attribute::InProgressExpiration,
+                Value::Number(1_700_000_000_000),
+            ),
+            (Attribute::Status, Value::Text("INPROGRESS")),
+            (Attribute::Validation, Value::Text(&long)),
+            (Attribute::Owner, Value::Text(&long[..32])),
+            (Attribute::Operation, Value::Text(&long)),
+        ];
+        for (number, (attribute, value)) in claim.into_iter().enumerate() {
+            let before = of(claim[..number]
+                .iter()
+                .map(|(it, value)| (names.of(*it), *value)));
+            assert_eq!(kept(&names, &claim[number..]), before);
+            let alone = of([(names.of(attribute), value)]);
+            assert_eq!(kept(&names, &claim[number + 1..]), before + alone);
+        }
+    }
+
+    #[test]
     fn names_and_values_count_in_bytes_of_utf8() {
         assert_eq!(of([("data", Value::Text("é"))]), 6);
         assert_eq!(of([("n", Value::Number(1_700_000_000))]), 7);
