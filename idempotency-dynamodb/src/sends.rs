@@ -142,4 +142,39 @@ mod tests {
             assert_eq!(timeout(Sends::of_piece(&log, &table, GET)), of_piece);
         }
     }
+
+    #[test]
+    fn only_a_write_of_the_record_can_be_applied_and_only_a_failure_leaves_an_error() {
+        let refused = SendResult::Response {
+            status: 400,
+            code: Some(CONDITION_FAILED),
+            message: None,
+        };
+        let (put, table) = (
+            "DynamoDB_20120810.PutItem",
+            Arc::new(crate::table::tests::table()),
+        );
+        let rows = [
+            // Applied: the note stays.
+            (SendResult::Success, true, (true, false)),
+            (SendResult::Timeout, false, (true, true)),
+            (refused, false, (false, false)),
+        ];
+        for (result, is_sending, of_write) in rows {
+            let ends = |notes: fn(&SendLog, &Arc<TableRef>, &'static str) -> Sends, target| {
+                let log = SendLog::new();
+                let sends = notes(&log, &table, target);
+                sends.starts("https://dynamodb.eu-west-1.amazonaws.com/");
+                sends.ends(result);
+                let store = idempotency_core::store::MemoryStore::new();
+                let error = log.timed_out(&store).1.to_string();
+                let found = (log.maybe_applied(), error.contains("payments"));
+                (log.is_sending(), found)
+            };
+            assert_eq!(ends(Sends::new, put), (is_sending, of_write), "{result:?}");
+            let of_others = (false, (false, of_write.1));
+            assert_eq!(ends(Sends::new, GET), of_others, "{result:?}");
+            assert_eq!(ends(Sends::of_piece, put), of_others, "{result:?}");
+        }
+    }
 }

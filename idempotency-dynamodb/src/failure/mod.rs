@@ -461,6 +461,35 @@ mod tests {
     }
 
     #[test]
+    fn an_error_of_a_transaction_is_not_blamed_on_the_table_of_the_records() {
+        let keys =
+            Some("One or more parameter values were invalid: Missing the key pk in the item");
+        for code in [
+            "ValidationException",
+            "IdempotentParameterMismatchException",
+        ] {
+            let error = table().error_of_response(TRANSACT, 400, Some(code), keys);
+            assert_eq!(error.kind(), StoreErrorKind::Rejected);
+            let start = "DynamoDB does not accept the transaction with DynamoDB table `payments` ";
+            assert!(error.to_string().starts_with(start), "{error}");
+        }
+        for (kind, why) in [
+            (StoreErrorKind::Conflict, "met another transaction"),
+            (
+                StoreErrorKind::Throttled,
+                "was throttled: raise the capacity",
+            ),
+            (StoreErrorKind::Rejected, "was cancelled (code)"),
+        ] {
+            let error = table().cancelled(kind, "code");
+            assert_eq!(error.kind(), kind);
+            assert!(error.to_string().contains(why), "{error}");
+        }
+        let error = table().record_too_large().to_string();
+        assert!(error.ends_with(TOO_LARGE), "{error}");
+    }
+
+    #[test]
     fn each_code_and_message_has_its_kind() {
         let put = |status: &str, code: &str, message: &str| {
             let code = Some(code).filter(|code| !code.is_empty());

@@ -562,6 +562,12 @@ mod tests {
             // An attribute that is set and removed is removed once.
             (failure, twice, fails, "owner = :b AND status = :c"),
             (Record::default(), vec![], "", "owner = :a AND status = :b"),
+            (
+                Record::default(),
+                vec![Attribute::Data],
+                "REMOVE data",
+                "owner = :a AND status = :b",
+            ),
         ] {
             let (shapes, change) = (Shapes::default(), (set, remove, fence()));
             let expressions = of_change(&shapes, &change);

@@ -163,7 +163,10 @@ mod tests {
     }
 
     #[test]
-    fn an_attribute_of_another_program_is_no_event() {
+    fn a_text_reads_back_and_an_attribute_of_another_program_is_no_event() {
+        let event = StoredEvent::selected("7").unwrap();
+        let text = AttributeValue::S(event.stored().to_owned());
+        assert_eq!(read_event(&text), Ok(event));
         for attribute in [
             AttributeValue::N("7".to_owned()),
             AttributeValue::Bool(true),
