@@ -172,8 +172,12 @@ mod tests {
 
     #[test]
     fn the_value_of_a_longer_text_is_not_made() {
-        let job = |length: usize| serde_json::json!({ "job": "x".repeat(length) });
-        assert!(json_within(&job(20), 32).is_some());
-        assert_eq!(json_within(&job(40), 32), None);
+        for (length, is_made) in [(22, true), (23, false)] {
+            let job = serde_json::json!({ "job": "x".repeat(length) });
+            let raw = Raw::<Value>::from_json(job.to_string()).unwrap();
+            let expected = is_made.then_some(&job);
+            assert_eq!(json_within(&job, 32).as_ref(), expected);
+            assert_eq!(Payload::json_within(&raw, 32).as_ref(), expected);
+        }
     }
 }

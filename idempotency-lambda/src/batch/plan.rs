@@ -220,5 +220,7 @@ xs ys xs ys ys | s -0 +1 s -3 s | 0,1 3 | 0 3 | each shard has a checkpoint and 
         assert_eq!(plan.why_not_run(0), None);
         let (.., plan) = play(".. ..", "s1 ! +0");
         assert_eq!(plan.why_not_run(1), Some(Why::NoTime));
+        let (.., plan) = play("xa xb xc", "s -1");
+        assert_eq!([0, 1, 2].map(|at| plan.is_behind(at)), [false, false, true]);
     }
 }

@@ -164,6 +164,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_record_starts_if_the_longest_handler_so_far_would_end_in_time() {
+        with_clock(async |set| {
+            let mut reserve = Reserve::new(ends_at(10_000), None);
+            for (begin, end) in [(0, 2_000), (2_000, 5_000), (5_000, 5_100)] {
+                set(begin);
+                let mut started = reserve.start().unwrap();
+                assert!(started.run());
+                set(end);
+                reserve.learn(&started);
+                assert!(!reserve.is_untried());
+            }
+            // The longest took three seconds, and one is kept.
+            set(5_999);
+            assert!(reserve.start().is_some());
+            set(6_000);
+            assert!(reserve.start().is_none());
+        })
+        .await;
+    }
+
+    #[tokio::test]
     async fn a_clock_that_goes_back_teaches_nothing() {
         with_clock(async |set| {
             set(5_000);

@@ -115,6 +115,7 @@ mod tests {
     fn an_http_request_has_the_context_that_lambda_http_puts_there() {
         let mut request = http::Request::new(());
         assert!(!found(&request));
+        assert!(!found(request.clone().into_parts().0));
         request.extensions_mut().insert(Context::default());
         assert!(found(&request));
         assert!(found(request.into_parts().0));

@@ -147,6 +147,31 @@ mod tests {
         assert_eq!(outer.await, (both, both));
     }
 
+    /// A service that is never ready.
+    struct Busy;
+
+    impl<Q> Service<Q> for Busy {
+        type Response = ();
+        type Error = BoxError;
+        type Future = std::future::Ready<Result<(), BoxError>>;
+
+        fn poll_ready(&mut self, _: &mut TaskContext<'_>) -> Poll<Result<(), BoxError>> {
+            Poll::Pending
+        }
+
+        fn call(&mut self, _: Q) -> Self::Future {
+            unreachable!("it is not ready")
+        }
+    }
+
+    #[test]
+    fn the_service_is_ready_when_the_service_inside_is() {
+        let mut context = TaskContext::from_waker(std::task::Waker::noop());
+        let mut service = InvocationLayer::new().layer(Busy);
+        let ready = Service::<LambdaEvent<u8>>::poll_ready(&mut service, &mut context);
+        assert!(ready.is_pending());
+    }
+
     #[test]
     fn the_service_is_clone_and_send_if_the_service_inside_is() {
         fn demands<T: Clone + Send + Sync + 'static>(_: &T) {}
