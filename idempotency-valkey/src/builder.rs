@@ -31,12 +31,9 @@ use crate::store::{Durability, Settings, ValkeyStore};
 #[must_use]
 pub struct ValkeyStoreBuilder {
     url: String,
-    prefix: String,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<Password>,
-    durability: Durability,
-    compress_above: Option<usize>,
-    unencrypted_events: bool,
+    settings: Settings,
 }
 
 impl ValkeyStore {
@@ -45,12 +42,14 @@ impl ValkeyStore {
     pub fn builder(url: impl Into<String>) -> ValkeyStoreBuilder {
         ValkeyStoreBuilder {
             url: url.into(),
-            prefix: KeyPrefix::DEFAULT.to_owned(),
             user: None,
             password: None,
-            durability: Durability::default(),
-            compress_above: compression::DEFAULT_THRESHOLD,
-            unencrypted_events: false,
+            settings: Settings {
+                prefix: KeyPrefix::default(),
+                durability: Durability::default(),
+                compress_above: compression::DEFAULT_THRESHOLD,
+                unencrypted_events: false,
+            },
         }
     }
 }
@@ -58,7 +57,7 @@ impl ValkeyStore {
 impl ValkeyStoreBuilder {
     /// Sets what the keys of the records begin with. The default is `idempotency`.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.prefix = prefix.into();
+        self.settings.prefix = KeyPrefix::new(prefix);
         self
     }
 
@@ -76,21 +75,21 @@ impl ValkeyStoreBuilder {
 
     /// Says whether the server can lose a write that it has acknowledged. The default is [`Durability::Asynchronous`].
     pub fn durability(mut self, durability: Durability) -> Self {
-        self.durability = durability;
+        self.settings.durability = durability;
         self
     }
 
     /// Sets the number of bytes above which a response, a result of a step or an event is compressed, or `None` for never. The default is 16
     /// KiB, and never without the feature `zstd`.
     pub fn compress_above(mut self, bytes: Option<usize>) -> Self {
-        self.compress_above = bytes;
+        self.settings.compress_above = bytes;
         self
     }
 
     /// Says that events (`store_event`) may be kept on the server, whose memory and files no key of yours encrypts. The default is `false`:
     /// an operation that keeps events is refused.
     pub fn unencrypted_events(mut self, allowed: bool) -> Self {
-        self.unencrypted_events = allowed;
+        self.settings.unencrypted_events = allowed;
         self
     }
 
@@ -120,14 +119,9 @@ impl ValkeyStoreBuilder {
                 "the Valkey server needs a password, because a user is set: set IDEMPOTENCY_VALKEY_PASSWORD, or the password in the URL",
             ));
         }
-        let settings = Settings {
-            prefix: KeyPrefix::new(&self.prefix)?,
-            durability: self.durability,
-            compress_above: self.compress_above,
-            unencrypted_events: self.unencrypted_events,
-        };
-        compression::check(self.compress_above)?;
-        Ok((target, settings))
+        self.settings.prefix.check()?;
+        compression::check(self.settings.compress_above)?;
+        Ok((target, self.settings))
     }
 }
 

@@ -30,9 +30,9 @@ impl ValkeyStore {
                 UNENCRYPTED_EVENTS,
             ],
             warning: None,
-            check: |variables| match variables.value(URL) {
-                Some(url) => builder(url, variables)?.read().map(drop),
-                None => builder("redis://unset", variables)?.read().map(drop),
+            check: |variables| {
+                let url = variables.value(URL).unwrap_or("redis://unset");
+                builder(url, variables)?.read().map(drop)
             },
             open: |variables| {
                 Box::pin(async move {
@@ -149,7 +149,7 @@ mod tests {
                 "{variable}: {row:?}"
             );
         }
-        assert_eq!(crate::key::KeyPrefix::DEFAULT, "idempotency");
+        assert_eq!(crate::key::KeyPrefix::default().as_str(), "idempotency");
         let durability = |set: &[(&str, &str)]| {
             let builder = builder("redis://cache", &variables(set)).unwrap();
             builder.read().unwrap().1.durability

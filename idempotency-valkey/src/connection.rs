@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::io::ErrorKind::{TimedOut, UnexpectedEof};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
@@ -63,7 +64,6 @@ pub(crate) struct Live {
     replied: (Instant, SystemTime),
     /// True after a request without a reply, until the next reply.
     suspect: bool,
-    pub(crate) is_in_cluster: bool,
 }
 
 impl Live {
@@ -135,8 +135,8 @@ impl Server {
             // So the next request does not wait for it again.
             self.disconnect();
         }
-        let password = self.connector.password(&self.address, wait).await?;
-        let made = timeout(wait, self.connector.connect(&self.address, password)).await;
+        let password = self.password(wait).await?;
+        let made = timeout(wait, self.make(password)).await;
         let live = made.unwrap_or_else(|_| Err(self.too_slow(wait)))?;
         *self.live() = Some(live.clone());
         Ok(live)
@@ -153,6 +153,93 @@ impl Server {
             next: Next::Elsewhere,
             ..Failure::unsent(StoreErrorKind::Unreachable, text)
         }
+    }
+
+    async fn password(&self, wait: Duration) -> Result<Option<String>, Failure> {
+        let Some(password) = &self.connector.target.password else {
+            return Ok(None);
+        };
+        let why = match timeout(wait, password.next()).await {
+            Ok(Ok(password)) => return Ok(Some(password)),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("it did not end within {wait:?}"),
+        };
+        let address = &self.address;
+        let text = format!(
+            "there is no password for {address}: correct the function that returns it ({why})"
+        );
+        Err(Failure::unsent(StoreErrorKind::Credentials, text))
+    }
+
+    /// Connects, logs in, and waits for a reply.
+    async fn make(&self, password: Option<String>) -> Result<Live, Failure> {
+        let Address { host, port } = &self.address;
+        let stream = TcpStream::connect((host.as_str(), *port)).await;
+        let stream = stream.map_err(|error| {
+            let address = &self.address;
+            let text = format!("no connection to {address} ({error}): check its address, that it runs, the network and the security groups");
+            Failure::unsent(StoreErrorKind::Unreachable, text)
+        })?;
+        // A request is one write, which must not wait for more.
+        let _ = stream.set_nodelay(true);
+        let Some(tls) = &self.connector.tls else {
+            return self.log_in(stream, password).await;
+        };
+        let stream = match ServerName::try_from(host.clone()) {
+            Ok(name) => tls.connect(name, stream).await,
+            Err(error) => Err(io::Error::other(error)),
+        };
+        let stream = stream.map_err(|error| tls_failed(&error, &self.address))?;
+        self.log_in(stream, password).await
+    }
+
+    async fn log_in(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        password: Option<String>,
+    ) -> Result<Live, Failure> {
+        let (target, address) = (&self.connector.target, &self.address);
+        let closed = |error: RedisError| {
+            let text = format!(
+                "{address} closed the connection ({error}): check that it is a Valkey or Redis server, whether it needs TLS (`rediss://`), and its `maxclients`"
+            );
+            Failure::unsent(StoreErrorKind::Unreachable, text)
+        };
+        let mut hello = redis::pipe();
+        if let Some(password) = password {
+            hello.cmd("AUTH").arg(&target.user).arg(password);
+        }
+        if target.database != 0 {
+            hello.cmd("SELECT").arg(target.database);
+        }
+        // For a server that hangs, its kernel accepts connections too.
+        hello.cmd("INFO");
+        // The engine ends a request, by the time that its call has. The login is ours: `redis` does not say why it was refused.
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        let no_login = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let made = MultiplexedConnection::new_with_config(&no_login, stream, config).await;
+        let (mut connection, driver) = made.map_err(closed)?;
+        let (end, ended) = watch::channel(());
+        tokio::spawn(async move {
+            driver.await;
+            drop(end);
+        });
+        let replies = connection.send_packed_commands(&hello, 0, hello.len());
+        let mut info = Value::Nil;
+        for reply in replies.await.map_err(closed)? {
+            let reply = Failure::check(reply, address);
+            info = reply.map_err(|failure| Failure {
+                maybe_applied: false,
+                ..failure
+            })?;
+        }
+        Info::of(info).check(address)?;
+        Ok(Live {
+            connection,
+            ended,
+            replied: (Instant::now(), SystemTime::now()),
+            suspect: false,
+        })
     }
 
     /// Sends commands that change nothing together, and returns their replies.
@@ -172,8 +259,8 @@ impl Server {
                 .send_packed_commands(commands, 0, commands.len());
             self.reply(live.ended, sent, Some(within)).await
         };
-        let asked = timeout(within, asked).await;
-        asked.unwrap_or_else(|_| Err(self.hangs(within)))
+        let in_time = timeout(within, asked).await;
+        in_time.unwrap_or_else(|_| Err(Failure::broken(&broken(TimedOut), &self.address)))
     }
 
     /// Waits for the reply to what is sent over a connection that `ended` tells of, and for at most [`LONGEST`] if the caller has no `limit`.
@@ -193,28 +280,20 @@ impl Server {
         let reply = poll_fn(|context| match replied.as_mut().poll(context) {
             Poll::Pending => {
                 let ended = ended.as_mut().poll(context);
-                ended.map(|_| Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()))
+                ended.map(|_| Err(broken(UnexpectedEof)))
             }
             reply => reply,
         });
         let reply = match limit {
             // The engine ends the request.
             Some(_) => reply.await,
-            None => match timeout(LONGEST, reply).await {
-                Ok(reply) => reply,
-                Err(_) => return Err(self.hangs(LONGEST)),
-            },
+            None => {
+                let in_time = timeout(LONGEST, reply).await;
+                in_time.unwrap_or_else(|_| Err(broken(TimedOut)))
+            }
         };
         sent.1 = reply.is_ok();
         reply.map_err(|error| Failure::broken(&error, &self.address))
-    }
-
-    fn hangs(&self, within: Duration) -> Failure {
-        let text = format!(
-            "no reply of {} within {within:?}: check that it runs, and the network",
-            self.address
-        );
-        Failure::lost(StoreErrorKind::Unreachable, text)
     }
 
     /// Notes a reply, or its absence. It may be that of an earlier connection.
@@ -263,111 +342,23 @@ impl Drop for Sent<'_> {
     }
 }
 
-impl Connector {
-    async fn password(&self, address: &Address, wait: Duration) -> Result<Option<String>, Failure> {
-        let Some(password) = &self.target.password else {
-            return Ok(None);
-        };
-        let text = match timeout(wait, password.next()).await {
-            Ok(Ok(password)) => return Ok(Some(password)),
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("it did not end within {wait:?}"),
-        };
-        let text = format!(
-            "there is no password for {address}: correct the function that returns it ({text})"
-        );
-        Err(Failure::unsent(StoreErrorKind::Credentials, text))
-    }
-
-    /// Connects, logs in, and waits for a reply.
-    async fn connect(&self, address: &Address, password: Option<String>) -> Result<Live, Failure> {
-        let Address { host, port } = address;
-        let stream = TcpStream::connect((host.as_str(), *port)).await;
-        let stream = stream.map_err(|error| {
-            let text = format!("no connection to {address} ({error}): check its address, that it runs, the network and the security groups");
-            Failure::unsent(StoreErrorKind::Unreachable, text)
-        })?;
-        // A request is one write, which must not wait for more.
-        let _ = stream.set_nodelay(true);
-        let Some(tls) = &self.tls else {
-            return self.log_in(stream, address, password).await;
-        };
-        let stream = match ServerName::try_from(host.clone()) {
-            Ok(name) => tls.connect(name, stream).await,
-            Err(error) => Err(io::Error::other(error)),
-        };
-        let stream = stream.map_err(|error| tls_failed(&error, address))?;
-        self.log_in(stream, address, password).await
-    }
-
-    async fn log_in(
-        &self,
-        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        address: &Address,
-        password: Option<String>,
-    ) -> Result<Live, Failure> {
-        let closed = |error: RedisError| {
-            let text = format!(
-                "{address} closed the connection ({error}): check that it is a Valkey or Redis server, whether it needs TLS (`rediss://`), and its `maxclients`"
-            );
-            Failure::unsent(StoreErrorKind::Unreachable, text)
-        };
-        let mut hello = redis::pipe();
-        if let Some(password) = password {
-            hello.cmd("AUTH").arg(&self.target.user).arg(password);
-        }
-        if self.target.database != 0 {
-            hello.cmd("SELECT").arg(self.target.database);
-        }
-        // For a server that hangs, its kernel accepts connections too.
-        hello.cmd("INFO");
-        // The engine ends a request, by the time that its call has. The login is ours: `redis` does not say why it was refused.
-        let config = AsyncConnectionConfig::new().set_response_timeout(None);
-        let no_login = RedisConnectionInfo::default().set_skip_set_lib_name();
-        let made = MultiplexedConnection::new_with_config(&no_login, stream, config).await;
-        let (mut connection, driver) = made.map_err(closed)?;
-        let (end, ended) = watch::channel(());
-        tokio::spawn(async move {
-            driver.await;
-            drop(end);
-        });
-        let replies = connection.send_packed_commands(&hello, 0, hello.len());
-        let mut info = Value::Nil;
-        for reply in replies.await.map_err(closed)? {
-            info = Failure::check(reply, address).map_err(|failure| Failure {
-                maybe_applied: false,
-                ..failure
-            })?;
-        }
-        let info = Info::of(info);
-        info.check(address)?;
-        Ok(Live {
-            connection,
-            ended,
-            replied: (Instant::now(), SystemTime::now()),
-            suspect: false,
-            is_in_cluster: info.is_in_cluster(),
-        })
-    }
+fn broken(kind: io::ErrorKind) -> RedisError {
+    io::Error::from(kind).into()
 }
 
 /// Returns the failure of a TLS handshake.
 fn tls_failed(error: &io::Error, address: &Address) -> Failure {
     let of_tls = error.get_ref().and_then(|it| it.downcast_ref());
     let advice = match of_tls {
-        Some(InvalidCertificate(Wrong::NotValidForName | Wrong::NotValidForNameContext { .. })) => {
-            "reach it by the name that its certificate is for (in the URL; in a cluster `cluster-preferred-endpoint-type hostname`)"
-        }
         Some(InvalidCertificate(Wrong::UnknownIssuer)) => {
             "set SSL_CERT_FILE to a file with its certificate authority"
         }
-        Some(InvalidCertificate(_)) => "check its certificate",
+        Some(InvalidCertificate(_)) => {
+            "reach it by the name that its certificate is for (in the URL; in a cluster `cluster-preferred-endpoint-type hostname`), or correct that"
+        }
         _ => "check that it serves TLS (`rediss://`)",
     };
-    let kind = match of_tls {
-        Some(_) => StoreErrorKind::Certificate,
-        None => StoreErrorKind::Unreachable,
-    };
+    let kind = of_tls.map_or(StoreErrorKind::Unreachable, |_| StoreErrorKind::Certificate);
     Failure::unsent(
         kind,
         format!("no TLS connection to {address} ({error}): {advice}"),

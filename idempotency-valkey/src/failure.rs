@@ -80,26 +80,30 @@ const NO_HASH: &str = "the key of the record holds no hash: another program uses
 pub(crate) const PERMISSIONS: &str = "give its user `+evalsha +eval +info +cluster|slots +hgetall +hmget +hset +hdel +del +expire +persist +scan +ping +select +asking` for the keys of the prefix";
 
 impl Failure {
-    /// Returns the failure of a connection: nothing was sent.
-    pub(crate) fn unsent(kind: StoreErrorKind, text: String) -> Self {
-        let next = match kind.is_transient() {
-            true => Next::Pause,
-            false => Next::Fail,
-        };
+    fn new(kind: StoreErrorKind, text: String, maybe_applied: bool, next: Next) -> Self {
         Self {
             error: StoreError::new(kind, text),
-            maybe_applied: false,
+            maybe_applied,
             next,
         }
     }
 
-    /// Returns the failure of a command whose reply did not come, or says nothing.
-    pub(crate) fn lost(kind: StoreErrorKind, text: String) -> Self {
-        Self {
-            error: StoreError::new(kind, text),
-            maybe_applied: true,
-            next: Next::Fail,
-        }
+    /// Returns the failure of a connection: nothing was sent.
+    pub(crate) fn unsent(kind: StoreErrorKind, text: String) -> Self {
+        let next = if kind.is_transient() {
+            Next::Pause
+        } else {
+            Next::Fail
+        };
+        Self::new(kind, text, false, next)
+    }
+
+    /// Returns the failure of a command whose reply says nothing.
+    pub(crate) fn unreadable(server: &Address) -> Self {
+        let text = format!(
+            "the reply of {server} cannot be read: check that it is Valkey or Redis, and what stands before it"
+        );
+        Self::new(StoreErrorKind::Rejected, text, true, Next::Fail)
     }
 
     /// Returns the failure of a connection that broke after a command was sent to this server. What changes nothing is sent again.
@@ -110,12 +114,9 @@ impl Failure {
             _ => short(&error.to_string()),
         };
         let text = format!(
-            "the connection to {server} broke before a reply ({error}): check that the server runs, and the network"
+            "no reply came from {server} ({error}): check that the server runs, and the network"
         );
-        Self {
-            next: Next::Pause,
-            ..Self::lost(StoreErrorKind::Unreachable, text)
-        }
+        Self::new(StoreErrorKind::Unreachable, text, true, Next::Pause)
     }
 
     /// Returns true if another server has the key, or gets it.
@@ -160,12 +161,8 @@ impl Failure {
             _ => Next::Fail,
         };
         let text = format!("{server} replied `{}`: {advice}", short(error));
-        Self {
-            error: StoreError::new(kind, text),
-            // One that is not known can come from the middle of the script.
-            maybe_applied: known.is_none(),
-            next,
-        }
+        // One that is not known can come from the middle of the script.
+        Self::new(kind, text, known.is_none(), next)
     }
 
     /// Returns the failure of a command in the script, with the text of the server.

@@ -23,11 +23,6 @@ impl Info {
         self.field("role") == "slave"
     }
 
-    /// Returns true if the server is one of a cluster.
-    pub(crate) fn is_in_cluster(&self) -> bool {
-        self.field("cluster_enabled") == "1"
-    }
-
     fn field(&self, name: &str) -> &str {
         let mut lines = self.0.lines();
         let field = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -40,29 +35,28 @@ impl Info {
     ///
     /// If it cannot be used.
     pub(crate) fn check(&self, address: &Address) -> Result<(), Failure> {
-        let (version, policy) = (self.field("redis_version"), self.field("maxmemory_policy"));
-        let (kind, text) = match policy {
-            _ if read_version(version).is_none_or(|version| version < OLDEST) => (
-                StoreErrorKind::WrongSchema,
-                format!("its version is `{version}`: use Redis 6.2 or later, or Valkey"),
-            ),
-            // A replica in a cluster says where the primary is.
-            _ if self.is_replica() && !self.is_in_cluster() => {
-                (StoreErrorKind::Internal, REPLICA.to_owned())
-            }
-            "noeviction" => return Ok(()),
-            _ => (
-                StoreErrorKind::WrongSchema,
-                format!(
-                    "its `maxmemory-policy` is `{policy}`, so it deletes claims and responses when it is full, and handlers run again: set it to \
-                     `noeviction`, or use a server that can (ElastiCache Serverless cannot)"
-                ),
-            ),
+        let refuse = |kind, text: &str| {
+            let text = format!("{address} cannot be used: {text}");
+            Err(Failure::unsent(kind, text))
         };
-        Err(Failure::unsent(
-            kind,
-            format!("{address} cannot be used: {text}"),
-        ))
+        let version = self.field("redis_version");
+        if read_version(version).is_none_or(|version| version < OLDEST) {
+            let text = format!("its version is `{version}`: use Redis 6.2 or later, or Valkey");
+            return refuse(StoreErrorKind::WrongSchema, &text);
+        }
+        // A replica in a cluster says where the primary is.
+        if self.is_replica() && self.field("cluster_enabled") != "1" {
+            return refuse(StoreErrorKind::Internal, REPLICA);
+        }
+        let policy = self.field("maxmemory_policy");
+        if policy != "noeviction" {
+            let text = format!(
+                "its `maxmemory-policy` is `{policy}`, so it deletes claims and responses when it is full, and handlers run again: set it to \
+                 `noeviction`, or use a server that can (ElastiCache Serverless cannot)"
+            );
+            return refuse(StoreErrorKind::WrongSchema, &text);
+        }
+        Ok(())
     }
 }
 

@@ -16,28 +16,32 @@ pub(crate) const SLOTS: u16 = 16_384;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyPrefix(String);
 
-impl KeyPrefix {
-    /// The prefix unless it is set.
-    pub(crate) const DEFAULT: &str = "idempotency";
+impl Default for KeyPrefix {
+    fn default() -> Self {
+        Self::new("idempotency")
+    }
+}
 
-    /// Returns this prefix.
+impl KeyPrefix {
+    pub(crate) fn new(prefix: impl Into<String>) -> Self {
+        Self(prefix.into())
+    }
+
+    /// Checks the prefix.
     ///
     /// # Errors
     ///
     /// If it is empty, too long, or has a letter that a prefix cannot have.
-    pub(crate) fn new(prefix: &str) -> Result<Self, ConfigurationError> {
+    pub(crate) fn check(&self) -> Result<(), ConfigurationError> {
         let is_usable = |letter: char| !letter.is_control() && !"{} ".contains(letter);
-        if prefix.is_empty() || prefix.len() > LONGEST_PREFIX || !prefix.chars().all(is_usable) {
-            let remedy = format!(
-                "write 1 to {LONGEST_PREFIX} bytes without braces, spaces or control characters, such as `shop:idempotency`"
-            );
-            return Err(ConfigurationError::value(
-                "the prefix of the keys (IDEMPOTENCY_VALKEY_PREFIX)",
-                prefix,
-                remedy,
-            ));
+        if (1..=LONGEST_PREFIX).contains(&self.0.len()) && self.0.chars().all(is_usable) {
+            return Ok(());
         }
-        Ok(Self(prefix.to_owned()))
+        let remedy = format!(
+            "write 1 to {LONGEST_PREFIX} bytes without braces, spaces or control characters, such as `shop:idempotency`"
+        );
+        let name = "the prefix of the keys (IDEMPOTENCY_VALKEY_PREFIX)";
+        Err(ConfigurationError::value(name, &self.0, remedy))
     }
 
     /// Returns the prefix.
@@ -75,20 +79,15 @@ pub(crate) fn slot(key: &str) -> u16 {
     let tagged = key
         .split_once('{')
         .and_then(|(_, rest)| rest.split_once('}'));
-    let tag = tagged.map(|(tag, _)| tag).filter(|tag| !tag.is_empty());
-    crc16(tag.unwrap_or(key).as_bytes()) % SLOTS
+    let tag = tagged.map_or("", |(tag, _)| tag);
+    crc16(if tag.is_empty() { key } else { tag }.as_bytes()) % SLOTS
 }
 
 /// Returns the CRC16 of XMODEM, which decides the slots.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, byte| {
         (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc: u16, _| {
-            let shifted = crc << 1;
-            if crc & 0x8000 == 0 {
-                shifted
-            } else {
-                shifted ^ 0x1021
-            }
+            (crc << 1) ^ (if crc & 0x8000 == 0 { 0 } else { 0x1021 })
         })
     })
 }
@@ -99,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_key_has_this_form_and_reads_back() {
-        let prefix = KeyPrefix::new("shop:1").unwrap();
+        let prefix = KeyPrefix::new("shop:1");
         for (id, key) in [
             ("pay#42b7", "shop:1:{pay#42b7}"),
             ("", "shop:1:{}"),
@@ -124,15 +123,15 @@ mod tests {
     #[test]
     fn a_prefix_that_could_be_confused_with_an_id_is_refused() {
         for prefix in ["", "a{b", "b}a", "a b", "a\n", &"x".repeat(129)] {
-            let error = KeyPrefix::new(prefix).unwrap_err().to_string();
+            let error = KeyPrefix::new(prefix).check().unwrap_err().to_string();
             assert!(error.contains("write 1 to 128 bytes"), "{error}");
         }
-        assert!(KeyPrefix::new(&"x".repeat(128)).is_ok());
+        assert!(KeyPrefix::new("x".repeat(128)).check().is_ok());
     }
 
     #[test]
     fn a_pattern_matches_its_prefix_letter_by_letter() {
-        let prefix = KeyPrefix::new("a*b").unwrap();
+        let prefix = KeyPrefix::new("a*b");
         assert_eq!(prefix.pattern(""), r"a\*b:{*}");
         assert_eq!(prefix.pattern(r"p?[1]\"), r"a\*b:{p\?\[1\]\\*}");
     }

@@ -9,7 +9,6 @@ use tokio::task::JoinSet;
 use crate::address::Address;
 use crate::connection::{Connector, PING, Server};
 use crate::key::slot;
-use crate::reply::{list, number};
 
 /// The servers of a store.
 pub(crate) struct Nodes {
@@ -24,7 +23,7 @@ pub(crate) struct Nodes {
 /// What the servers said of the cluster.
 #[derive(Default)]
 struct Known {
-    /// Without that of the URL.
+    /// With that of the URL.
     servers: HashMap<Address, Arc<Server>>,
     /// The last slot of each range, and its primary. Empty without a cluster.
     slots: BTreeMap<u16, Arc<Server>>,
@@ -36,10 +35,13 @@ impl Nodes {
     pub(crate) fn new(connector: Connector) -> Self {
         let connector = Arc::new(connector);
         let address = connector.target.address.clone();
+        let seed = Arc::new(Server::new(address.clone(), Arc::clone(&connector)));
+        let mut known = Known::default();
+        known.servers.insert(address, Arc::clone(&seed));
         Self {
-            seed: Arc::new(Server::new(address, Arc::clone(&connector))),
             connector,
-            known: Mutex::default(),
+            seed,
+            known: Mutex::new(known),
             asking: tokio::sync::Mutex::default(),
         }
     }
@@ -65,13 +67,9 @@ impl Nodes {
     }
 
     fn server_in(&self, known: &mut Known, address: Address) -> Arc<Server> {
-        if address == self.seed.address {
-            return Arc::clone(&self.seed);
-        }
+        let new = |address: &Address| Server::new(address.clone(), Arc::clone(&self.connector));
         let server = known.servers.entry(address);
-        Arc::clone(server.or_insert_with_key(|address| {
-            Arc::new(Server::new(address.clone(), Arc::clone(&self.connector)))
-        }))
+        Arc::clone(server.or_insert_with_key(|address| Arc::new(new(address))))
     }
 
     /// Returns the primaries, in the order of their addresses.
@@ -103,8 +101,7 @@ impl Nodes {
         };
         if rows.is_none() {
             let known: Vec<_> = self.known().servers.values().cloned().collect();
-            let others = [Arc::clone(&self.seed)].into_iter().chain(known);
-            let others = others.filter(|server| server.address != of.address);
+            let others = known.into_iter().filter(|it| it.address != of.address);
             // All at once: each of them can be gone, and the request has little time.
             let mut asked: JoinSet<_> = others.map(slots_of).collect();
             while let (None, Some(said)) = (&rows, asked.join_next().await) {
@@ -121,7 +118,9 @@ impl Nodes {
         let mut known = self.known();
         let is_named =
             |address: &Address| rows.iter().any(|(_, servers)| servers.contains(address));
-        known.servers.retain(|address, _| is_named(address));
+        known
+            .servers
+            .retain(|address, _| *address == self.seed.address || is_named(address));
         known.slots.clear();
         known.learnt += 1;
         for (last, servers) in rows {
@@ -151,23 +150,26 @@ async fn slots_of(server: Arc<Server>) -> Option<Vec<Row>> {
 
 /// Reads the reply to `CLUSTER SLOTS` of the server with this address. `None` if it is none, or has no slot.
 fn read_rows(reply: Value, of: &Address) -> Option<Vec<Row>> {
-    let row = |row| {
-        let mut row = list(row)?.skip(1);
-        let last = number(row.next()?)?.try_into().ok()?;
+    let row = |row: Vec<Value>| {
+        let mut row = row.into_iter().skip(1);
+        let last = read_number(row.next()?)?;
         let servers: Option<Vec<_>> = row.map(|server| read_server(server, of)).collect();
-        servers
-            .filter(|servers| !servers.is_empty())
-            .map(|servers| (last, servers))
+        Some((last, servers.filter(|servers| !servers.is_empty())?))
     };
-    let rows: Option<Vec<_>> = list(reply)?.map(row).collect();
+    let rows: Vec<Vec<Value>> = redis::from_redis_value(reply).ok()?;
+    let rows: Option<Vec<_>> = rows.into_iter().map(row).collect();
     rows.filter(|rows| !rows.is_empty())
 }
 
 fn read_server(server: Value, of: &Address) -> Option<Address> {
-    let mut server = list(server)?;
+    let server: Vec<Value> = redis::from_redis_value(server).ok()?;
+    let mut server = server.into_iter();
     let host: Option<String> = redis::from_redis_value(server.next()?).ok()?;
-    let port = number(server.next()?)?.try_into().ok()?;
-    Some(of.named(host.unwrap_or_default(), port))
+    Some(of.named(host.unwrap_or_default(), read_number(server.next()?)?))
+}
+
+fn read_number(number: Value) -> Option<u16> {
+    redis::from_redis_value::<i64>(number).ok()?.try_into().ok()
 }
 
 #[cfg(test)]
@@ -239,6 +241,6 @@ mod tests {
         // A server that left is forgotten, and one that stays keeps its connection.
         nodes.keep(vec![row(16_383, &["c:1"])]);
         assert!(Arc::ptr_eq(&nodes.of_key("foo"), &replica));
-        assert_eq!(nodes.known().servers.len(), 1);
+        assert_eq!(nodes.known().servers.len(), 2);
     }
 }

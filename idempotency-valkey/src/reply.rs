@@ -1,7 +1,5 @@
 //! The reply of the script, and the record in it.
 
-use std::fmt;
-
 use idempotency_core::compression::decompress;
 use idempotency_core::record::{
     Attribute, Columns, Data, Field, Record, RecordedSteps, StoredEvent,
@@ -29,32 +27,25 @@ impl Reply {
     ///
     /// If a command of the script failed, or if the reply is none of the script.
     pub(crate) fn of(value: Value, server: &Address) -> Result<Self, Failure> {
-        let unreadable = || {
-            let text = format!(
-                "the reply of {server} cannot be read: check that it is Valkey or Redis, and what stands before it"
-            );
-            Failure::lost(StoreErrorKind::Rejected, text)
-        };
-        let mut parts = list(value).ok_or_else(unreadable)?;
-        let code = parts.next().and_then(number);
-        let bytes = match parts.next() {
-            Some(Value::BulkString(bytes)) => Some(bytes),
-            Some(_) => return Err(unreadable()),
-            None => None,
+        let unreadable = || Failure::unreadable(server);
+        let (code, bytes) = match value {
+            Value::Int(code) => (code, None),
+            both => redis::from_redis_value(both).map_err(|_| unreadable())?,
         };
         match (code, bytes) {
-            (Some(code @ 0..=1), packed) => {
-                let found = packed.map(|packed| Found::packed(&packed).ok_or_else(unreadable));
+            (code @ 0..=1, packed) => {
+                let found =
+                    packed.map(|packed: Vec<u8>| Found::packed(&packed).ok_or_else(unreadable));
                 Ok(Self {
                     is_applied: code == 1,
                     found: found.transpose()?,
                 })
             }
-            (Some(2), _) => {
+            (2, None) => {
                 let text = format!("the record on {server} was made without steps");
                 Err(Failure::unsent(StoreErrorKind::Rejected, text))
             }
-            (Some(code @ 3..=4), Some(text)) => {
+            (code @ 3..=4, Some(text)) => {
                 let text = String::from_utf8_lossy(&text);
                 Err(Failure::in_script(&text, code == 4, server))
             }
@@ -63,21 +54,8 @@ impl Reply {
     }
 }
 
-pub(crate) fn list(value: Value) -> Option<std::vec::IntoIter<Value>> {
-    match value {
-        Value::Array(values) => Some(values.into_iter()),
-        _ => None,
-    }
-}
-
-pub(crate) fn number(value: Value) -> Option<i64> {
-    match value {
-        Value::Int(number) => Some(number),
-        _ => None,
-    }
-}
-
 /// What the server has of a record.
+#[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) record: Record,
     /// Why its response cannot be read.
@@ -121,13 +99,6 @@ impl Found {
             unreadable: fields.unreadable,
             event: fields.event(),
         }
-    }
-}
-
-/// Shows no value.
-impl fmt::Debug for Found {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Found")
     }
 }
 
@@ -267,8 +238,12 @@ mod tests {
         Value::BulkString(text.to_vec())
     }
 
-    fn of(parts: Vec<Value>) -> Result<Reply, Failure> {
-        Reply::of(Value::Array(parts), &Address::of("cache:6379").unwrap())
+    fn of(reply: Value) -> Result<Reply, Failure> {
+        Reply::of(reply, &Address::of("cache:6379").unwrap())
+    }
+
+    fn both(code: i64, bytes: &[u8]) -> Value {
+        Value::Array(vec![Value::Int(code), value(bytes)])
     }
 
     fn reply(code: i64, fields: &[(&str, &[u8])]) -> Result<Reply, Failure> {
@@ -278,7 +253,7 @@ mod tests {
             packed.extend(u32::try_from(text.len()).unwrap().to_be_bytes());
             packed.extend(text);
         }
-        of(vec![Value::Int(code), value(&packed)])
+        of(both(code, &packed))
     }
 
     fn record(fields: &[(&str, &[u8])]) -> Record {
@@ -359,28 +334,33 @@ mod tests {
     #[test]
     fn each_code_of_the_script_has_its_meaning_and_other_replies_have_none() {
         for (code, is_applied) in [(0, false), (1, true)] {
-            let alone = of(vec![Value::Int(code)]).unwrap();
+            let alone = of(Value::Int(code)).unwrap();
             assert!(alone.is_applied == is_applied && alone.found.is_none());
             // There is a record, and no attribute of it is returned.
             let empty = reply(code, &[]).unwrap();
             assert!(empty.is_applied == is_applied && empty.found.is_some());
         }
-        let without_steps = of(vec![Value::Int(2)]).unwrap_err();
+        let without_steps = of(Value::Int(2)).unwrap_err();
         assert!(!without_steps.maybe_applied && without_steps.next == Next::Fail);
         for (code, maybe_applied) in [(3, false), (4, true)] {
-            let failed = of(vec![Value::Int(code), value(b"OOM full")]).unwrap_err();
+            let failed = of(both(code, b"OOM full")).unwrap_err();
             assert!(failed.error.to_string().contains("OOM full"));
             assert_eq!(failed.maybe_applied, maybe_applied);
         }
         for other in [
-            Vec::new(),
-            vec![Value::Int(5)],
-            vec![Value::Int(3)],
-            vec![Value::Int(1), Value::Nil],
-            vec![Value::Int(1), value(b"")],
-            vec![Value::Int(1), value(b"v")],
-            vec![Value::Int(1), value(b"\x92\xa1v\xa2x")],
-            vec![Value::Int(1), value(b"\x92\xa1v\xda\x01")],
+            value(b"OK"),
+            Value::Nil,
+            Value::Int(3),
+            Value::Int(5),
+            Value::Array(Vec::new()),
+            Value::Array(vec![Value::Int(1)]),
+            Value::Array(vec![Value::Int(1), value(b"\x90"), Value::Nil]),
+            both(2, b"\x90"),
+            both(5, b"\x90"),
+            both(1, b""),
+            both(1, b"v"),
+            both(1, b"\x92\xa1v\xa2x"),
+            both(1, b"\x92\xa1v\xda\x01"),
         ] {
             let text = format!("{other:?}");
             let failure = of(other).unwrap_err();

@@ -84,18 +84,15 @@ impl Request {
         let (kind, reads_all) = match record.write {
             Write::Put(_) => ("put", true),
             // The results of steps that are there are dropped.
-            Write::Update(change) => (
-                "update",
-                change.set.steps.exists() || change.remove.contains(&Attribute::Steps),
-            ),
+            Write::Update(it) if it.set.steps.exists() || it.remove.contains(&Attribute::Steps) => {
+                ("update", true)
+            }
+            Write::Update(_) => ("update", false),
             Write::Delete => ("delete", false),
             Write::Step { .. } => ("step", false),
         };
-        let request = Self::new(scripts, key, kind, reads_all, record.condition);
-        let mut request = Self {
-            compress_above,
-            ..request
-        };
+        let mut request = Self::new(scripts, key, kind, reads_all, record.condition);
+        request.compress_above = compress_above;
         match record.write {
             Write::Put(put) => request.set(put, &[], now, "never")?,
             Write::Update(change) => request.set(&change.set, &change.remove, now, "same")?,

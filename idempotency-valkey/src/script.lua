@@ -30,7 +30,7 @@ end
 
 -- Returns the record as one value, if there is one: without the event, which no rule of the protocol asks for.
 local function with_record(code)
-  if not exists then return {code} end
+  if not exists then return code end
   if kind ~= 'read' then
     for i = #flat - 1, 1, -2 do
       if flat[i] == 'event' then
@@ -42,7 +42,7 @@ local function with_record(code)
   return {code, cmsgpack.pack(flat)}
 end
 if not holds then return with_record(0) end
-if kind == 'step' and not record.steps then return {2} end
+if kind == 'step' and not record.steps then return 2 end
 
 -- Performs a command that writes. Afterwards a failure is one in the middle.
 local wrote, failure = false, nil
@@ -101,4 +101,4 @@ else
 end
 if failure then return failure end
 if kind == 'put' then return with_record(1) end
-return {1}
+return 1

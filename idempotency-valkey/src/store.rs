@@ -1,8 +1,9 @@
 //! The store: one command for each request.
 
 use std::fmt;
+use std::future::ready;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::record::{Record, RecordId};
@@ -12,7 +13,6 @@ use idempotency_core::store::{
 };
 use idempotency_core::time::EpochSeconds;
 
-use crate::connection::Server;
 use crate::key::KeyPrefix;
 use crate::reply::Found;
 use crate::request::{LARGEST_VALUE, Request};
@@ -43,6 +43,7 @@ pub struct ValkeyStore {
 const PROBED: &str = "#warm-up";
 
 /// The settings of a store besides its servers.
+#[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) prefix: KeyPrefix,
     pub(crate) durability: Durability,
@@ -73,7 +74,7 @@ impl ValkeyStore {
         }
     }
 
-    /// Checks the server, if there was no check: what it says of itself, as each connection does, and whether it performs what a write needs.
+    /// Checks the server, if there was no check: a new connection asks what it is, and a request tries what a write needs.
     async fn check(&self, log: &SendLog) -> Result<(), StoreError> {
         if self.is_checked.load(Ordering::Acquire) {
             return Ok(());
@@ -83,23 +84,13 @@ impl ValkeyStore {
             let nodes = &self.sender.nodes;
             let probe = Request::probe(&self.sender.scripts, self.key(&RecordId::new(PROBED)));
             self.sender.run(&probe, false, log).await?;
-            let seed = nodes.seed();
-            let connect = async |server: &Server| {
-                let live = server.connect(log.limit()).await;
-                live.map_err(|failure| failure.error)
-            };
-            if connect(seed).await?.is_in_cluster {
-                nodes.learn(seed, true).await;
-                for server in nodes.primaries() {
-                    connect(&server).await?;
-                }
-            }
+            nodes.learn(nodes.seed(), true).await;
             let is_first = !self.is_checked.swap(true, Ordering::AcqRel);
             if is_first && self.settings.durability == Durability::Asynchronous {
                 tracing::warn!(
                     "{seed} may lose a write that it has acknowledged, in a failover or a restart: then a handler can run again. If it cannot, say \
                      so: set IDEMPOTENCY_VALKEY_DURABILITY to `synchronous`, or `durability` of the builder",
-                    seed = seed.address,
+                    seed = nodes.seed().address,
                 );
             }
             Ok(())
@@ -162,9 +153,7 @@ fn split(found: Option<Found>) -> (Option<Record>, Option<String>) {
 
 /// Returns the time of this process, from which the server's TTL is counted. The times of the protocol are those of its caller.
 fn now() -> EpochSeconds {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let since = UNIX_EPOCH.elapsed().unwrap_or_default();
     EpochSeconds::new(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
@@ -192,7 +181,7 @@ impl Store for ValkeyStore {
             }),
             StoreRequest::Transact(transaction) => {
                 let error = transaction.staged.unsupported(&self.name());
-                Box::pin(std::future::ready(StoreReply::failed(error)))
+                Box::pin(ready(StoreReply::failed(error)))
             }
         }
     }
@@ -210,22 +199,16 @@ impl Store for ValkeyStore {
     }
 
     fn check_events(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(std::future::ready(permit_events(
-            self.settings.unencrypted_events,
-            self,
-        )))
+        let permitted = permit_events(self.settings.unencrypted_events, self);
+        Box::pin(ready(permitted))
     }
 
     fn timeout_advice(&self, was_sent: bool) -> String {
-        let advice = match was_sent {
-            true => {
-                "check that the server runs, its load, and the network (the security groups of both)"
-            }
-            false => {
-                "check that the server runs, its address, the network (the security groups of both), and whether it needs TLS (`rediss://`)"
-            }
+        let also = match was_sent {
+            true => "its load",
+            false => "its address, whether it needs TLS (`rediss://`)",
         };
-        advice.to_owned()
+        format!("check that the server runs, {also}, and the network (the security groups of both)")
     }
 
     /// Connects, logs in, and checks that the server is a primary of a supported version that evicts nothing.

@@ -27,7 +27,7 @@ fn replies(text: impl Into<Vec<u8>>) -> Does {
 }
 
 /// The reply of the script to a write that was applied.
-const APPLIED: &str = "*1\r\n:1\r\n";
+const APPLIED: &str = ":1\r\n";
 
 /// What a good server says of itself.
 const INFO: &str = "redis_version:7.2.4\r\nrole:master\r\nmaxmemory_policy:noeviction\r\n";
@@ -334,7 +334,7 @@ async fn a_connection_whose_send_was_given_up_is_tried_before_the_next_one() {
 
 #[tokio::test]
 async fn a_reply_that_no_request_asked_for_is_that_of_no_later_one() {
-    let two = replies(format!("{APPLIED}*1\r\n:0\r\n"));
+    let two = replies(format!("{APPLIED}:0\r\n"));
     let fake = Fake::new(vec![two, replies(APPLIED)]).await;
     let sender = fake.sender();
     for _ in 0..2 {

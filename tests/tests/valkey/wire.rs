@@ -6,6 +6,7 @@ use idempotency_core::record::{Attribute, Record, Status};
 use idempotency_core::store::{
     Change, Condition, Operand, ScanRequest, StoreReply, StoreScan as _,
 };
+use idempotency_core::time::EpochSeconds;
 use idempotency_lambda::{BoxError, ErrorKind};
 use idempotency_testkit::store::StoreExt;
 use idempotency_tests::End;
@@ -206,5 +207,75 @@ async fn what_no_caller_asked_for_is_not_sent() -> Result<(), BoxError> {
     );
     // The response is, and the event is not.
     assert!((long.len()..2 * long.len()).contains(&(sent() - before)));
+    Ok(())
+}
+
+/// The server decides as the protocol does on the record that it returns.
+#[tokio::test]
+async fn a_foreign_record_with_an_event_alone_is_there_and_numbers_compare_as_they_are_read()
+-> Result<(), BoxError> {
+    let server = Server::start(&[])?;
+    let store = started(&server.url()).await;
+    let id = idempotency_tests::id(&charge(), &json!("1"));
+    let change = Change {
+        set: Record::default(),
+        remove: Vec::new(),
+    };
+    server.ask(&["HSET", &record_key("1"), "event", "x"]);
+    let reply = store.update(&id, &change, &Condition::NoRecord).await;
+    let there = matches!(
+        reply,
+        StoreReply::ConditionFailed {
+            existing: Some(_),
+            ..
+        }
+    );
+    assert!(there, "{reply:?}");
+    let at = |at| Operand::Seconds(EpochSeconds::new(at));
+    for text in [
+        "7",
+        "7.0",
+        "7.999",
+        "007.5",
+        "-7",
+        "-007",
+        "-7.5",
+        "-0",
+        "7.",
+        "7.x",
+        "+7",
+        "7e0",
+        "",
+        " 7",
+        "9223372036854775807",
+        "9223372036854775808",
+        "-9223372036854775808",
+        "-9223372036854775809",
+    ] {
+        server.ask(&["HSET", &record_key("1"), "v", "1", "expiration", text]);
+        let Some(StoreReply::Found {
+            record: Some(record),
+            ..
+        }) = Some(store.get(&id).await)
+        else {
+            panic!("{text} is there");
+        };
+        for number in [7, 8, -7, -8, 0, i64::MAX, i64::MIN] {
+            let operand = || (Attribute::Expiration, at(number));
+            for condition in [
+                Condition::Equals(operand().0, operand().1),
+                Condition::Differs(operand().0, operand().1),
+                Condition::Below(operand().0, operand().1),
+            ] {
+                let reply = store.update(&id, &change, &condition).await;
+                let is_applied = matches!(reply, StoreReply::Applied { .. });
+                assert_eq!(
+                    is_applied,
+                    condition.holds(Some(&record)),
+                    "{text}: {condition:?}"
+                );
+            }
+        }
+    }
     Ok(())
 }
