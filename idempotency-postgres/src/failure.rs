@@ -338,6 +338,8 @@ fn next(is_rolled_back: bool, code: &str) -> Next {
         "0A000" => Next::AgainElsewhere,
         // A connection to a server that became a standby stays at it, and one that lost its prepared statements never has them again.
         "25006" | "26000" => Next::Discard,
+        // A handler can have set another role for the whole session.
+        code if code.starts_with("42") => Next::Discard,
         _ => Next::Keep,
     }
 }
@@ -370,6 +372,7 @@ mod tests {
             (Error, "57014", true, Next::Keep),
             (Error, "25006", true, Next::Discard),
             (Error, "26000", true, Next::Discard),
+            (Error, "42501", true, Next::Discard),
             (Fatal, "57P01", false, Next::Discard),
             (Panic, "XX000", false, Next::Discard),
             (Fatal, "40001", false, Next::Discard),

@@ -293,19 +293,24 @@ async fn a_statement_that_a_handler_gives_up_keeps_its_connection_from_no_other_
 }
 
 #[tokio::test]
-async fn a_connection_that_lost_its_prepared_statements_is_replaced() {
-    let bank = Bank::new(1).await;
-    let forgets = bank.call(1, |call| async move {
-        let mut tx = call.begin().await?;
-        let left = add(&mut tx, "alice", -3).await?;
-        sqlx::raw_sql("DEALLOCATE ALL").execute(&mut *tx).await?;
-        tx.commit_with_response();
-        Ok(left)
-    });
-    assert_eq!(forgets.await.unwrap(), 7);
-    let refused = bank.call(2, pay).await.unwrap_err();
-    assert!(refused.to_string().contains("26000"), "{refused}");
-    assert_eq!(bank.call(2, pay).await.unwrap(), 4);
+async fn a_connection_that_a_handler_made_useless_is_replaced() {
+    for (spoils, code) in [("DEALLOCATE ALL", "26000"), ("SET ROLE half", "42501")] {
+        let bank = Bank::new(1).await;
+        let half = "DO $$ BEGIN CREATE ROLE half; EXCEPTION WHEN duplicate_object THEN END $$; \
+                    GRANT SELECT, UPDATE ON idempotency, accounts TO half";
+        execute(&bank.url, half).await;
+        let forgets = bank.call(1, |call| async move {
+            let mut tx = call.begin().await?;
+            let left = add(&mut tx, "alice", -3).await?;
+            sqlx::raw_sql(spoils).execute(&mut *tx).await?;
+            tx.commit_with_response();
+            Ok(left)
+        });
+        assert_eq!(forgets.await.unwrap(), 7);
+        let refused = bank.call(2, pay).await.unwrap_err();
+        assert!(refused.to_string().contains(code), "{refused}");
+        assert_eq!(bank.call(2, pay).await.unwrap(), 4);
+    }
 }
 
 #[tokio::test]
