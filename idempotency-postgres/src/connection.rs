@@ -37,6 +37,9 @@ const WAIT_WITHOUT_LIMIT: Duration = Duration::from_secs(5);
 /// The longest time that a statement waits for another transaction. The server accepts no more than 24 days.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
+/// The shortest time after which the server ends the transaction of a statement whose process is lost.
+const SHORTEST_TRANSACTION: Duration = Duration::from_secs(1);
+
 /// What is left of the time of a request for its reply.
 const REPLY_RESERVE: Duration = Duration::from_millis(100);
 
@@ -494,7 +497,10 @@ impl InUse<'_> {
     }
 
     async fn in_transaction(&mut self, statement: Statement) -> Result<Vec<PgRow>, sqlx::Error> {
-        self.raw("BEGIN".to_owned()).await?;
+        // A process that is lost before the end leaves the row locked for as long as its request could take.
+        let left = self.wait().max(SHORTEST_TRANSACTION).as_millis();
+        let begin = format!("BEGIN; SET LOCAL idle_in_transaction_session_timeout = {left}");
+        self.raw(begin).await?;
         let rows = self.rows(statement).await?;
         self.raw("COMMIT".to_owned()).await?;
         Ok(rows)

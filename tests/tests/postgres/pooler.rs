@@ -5,9 +5,10 @@ use idempotency_core::store::{
     Consistency, SendLog, Store, StoreError, StoreErrorKind, StoreReply, StoreRequest,
 };
 use idempotency_postgres::PostgresStore;
+use idempotency_postgres::sqlx::query_scalar;
 
 use crate::requests::{claim, found};
-use idempotency_tests::postgres::{database, told, url};
+use idempotency_tests::postgres::{database, database_url, execute, told, url};
 
 fn names_the_setting(error: &StoreError) {
     let text = error.to_string();
@@ -61,6 +62,26 @@ async fn statements_that_a_pooler_mixes_up_are_never_executed_in_place_of_others
     pooled.warm_up().await.unwrap();
     claim(&pooled, 1, &SendLog::new()).await;
     assert!(found(&pooled).await.is_some());
+}
+
+/// A process can be frozen or cut off between the statement and its COMMIT.
+#[tokio::test]
+async fn the_transaction_of_a_statement_ends_itself() {
+    let url = database_url(&database().await);
+    let record = "CREATE TABLE limits AS SELECT setting::bigint AS ms FROM pg_settings LIMIT 0; \
+                  CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO limits SELECT setting::bigint \
+                  FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout'; RETURN NEW; END $$; \
+                  CREATE TRIGGER note BEFORE INSERT ON idempotency FOR EACH ROW EXECUTE FUNCTION note()";
+    execute(&url, record).await;
+    let pooled = PostgresStore::builder()
+        .url(&url)
+        .transaction_pooler()
+        .build()
+        .unwrap();
+    claim(&pooled, 1, &SendLog::new()).await;
+    let limit = query_scalar("SELECT ms FROM limits").fetch_one(pooled.pool());
+    let limit: i64 = limit.await.unwrap();
+    assert!((1_000..=60_000).contains(&limit), "{limit}");
 }
 
 #[tokio::test]
