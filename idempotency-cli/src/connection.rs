@@ -98,13 +98,17 @@ impl Connection {
         global: &GlobalArguments,
         variables: &Variables,
     ) -> Result<Self, Failure> {
-        let operator = Box::new(ThisProcess);
+        let operator = Box::<ThisProcess>::default();
         match stores::chosen(variables)? {
             DYNAMODB if variables.value("IDEMPOTENCY_TABLE").is_none() => {
                 let message = "no table is set: add `--table NAME`, or set IDEMPOTENCY_TABLE";
                 Err(Failure::new(Exit::Usage, message))
             }
-            DYNAMODB => Self::on_table(global, variables, default_client().await?, operator),
+            DYNAMODB => {
+                let config = default_client().await?.config().to_builder();
+                let client = Client::from_conf(config.interceptor(operator.0.clone()).build());
+                Self::on_table(global, variables, client, operator)
+            }
             "memory" => {
                 let message = "IDEMPOTENCY_STORE is `memory`: its records are in the process of the function, and no other \
                                process can read them; add `--table NAME` for a table of DynamoDB";

@@ -16,12 +16,13 @@
 //! | `cost` | `idempotency cost` |
 //! | `plan` | `idempotency plan` |
 //! | `connection` | the store, from the environment variables; of a table its client and the endpoints |
-//! | `operator` | the clock, and the confirmation |
+//! | `operator`, `clock` | the clock, and the confirmation |
 //! | `terminal` | colours, progress, and texts of other programs, without what controls a terminal |
 //! | `help`, `shell` | what `--help` says beside the options; completion and man pages |
 //! | `json`, `time` | JSON output, and times in a form for people |
 
 mod arguments;
+mod clock;
 mod connection;
 mod cost;
 mod exit;

@@ -2,8 +2,9 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
-use idempotency_core::system::SystemClock;
-use idempotency_core::time::{Clock as _, EpochMillis};
+use idempotency_core::time::EpochMillis;
+
+use crate::clock::StoreClock;
 
 /// Waits for Ctrl-C.
 pub(crate) async fn interrupted() {
@@ -23,11 +24,12 @@ pub(crate) trait Operator {
 }
 
 /// The clock, the input and the error output of this process.
-pub(crate) struct ThisProcess;
+#[derive(Default)]
+pub(crate) struct ThisProcess(pub(crate) StoreClock);
 
 impl Operator for ThisProcess {
     fn now(&self) -> EpochMillis {
-        SystemClock.now()
+        self.0.now()
     }
 
     fn ask(&self, question: &str) -> io::Result<Option<String>> {

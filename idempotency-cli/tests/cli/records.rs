@@ -1,5 +1,8 @@
 //! `idempotency get`, `get --event`, `replay` and `evict`.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_testkit::dynamodb::{Fault, TableSpec};
 use serde_json::json;
@@ -149,7 +152,7 @@ async fn the_state_says_whether_a_claim_is_held_failed_or_freed() {
     for (window, failure, state, said) in [
         (EARLY + HELD, None, "held", "held: "),
         (LATE, None, "held", "held: "),
-        (EARLY + 3_600, None, "lease_over", "its lease has expired"),
+        (EARLY + 3_600, None, "held", "its lease has expired"),
         (LATE, Some("Declined"), "failed", "its run failed"),
         (LATE, Some("ResolvedByOperator"), "freed", freed),
     ] {
@@ -308,4 +311,73 @@ async fn a_key_with_hidden_characters_is_listed_with_escapes_and_refused_with_th
     finish(refused, "")
         .fails(2, "another hidden character")
         .hides("\u{1b}");
+}
+
+/// Starts a server that responds to each request as DynamoDB does, with this date and item. Returns its address.
+fn dynamodb_at(date: &'static str, item: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let (mut line, mut length) = (String::new(), 0);
+            while stream.read_line(&mut line).unwrap() > 2 {
+                let header = std::mem::take(&mut line).to_lowercase();
+                if let Some(value) = header.strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+            }
+            stream.read_exact(&mut vec![0; length]).unwrap();
+            let body = format!("{{\"Item\":{item}}}");
+            let response = format!(
+                "HTTP/1.1 200 OK\r\ndate: {date}\r\nx-amzn-requestid: r-1\r\ncontent-type: application/x-amz-json-1.0\r\n\
+                 content-length: {}\r\nconnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            stream.get_mut().write_all(response.as_bytes()).unwrap();
+        }
+    });
+    address
+}
+
+#[test]
+fn a_lease_is_judged_by_the_clock_of_dynamodb_and_not_by_a_wrong_one_of_this_machine() {
+    // The date of DynamoDB, and when the lease of a claim ends: in 2090, and in 2020.
+    for (date, lease, state, evicts, differs) in [
+        (
+            "Fri, 01 Jan 2100 00:00:00 GMT",
+            "3786912000000",
+            "held",
+            0,
+            "behind DynamoDB's",
+        ),
+        (
+            "Sat, 01 Jan 2000 00:00:00 GMT",
+            "1577836800000",
+            "live",
+            4,
+            "ahead of DynamoDB's",
+        ),
+    ] {
+        let claim = format!(
+            r#"{{"id":{{"S":"{KEY}"}},"status":{{"S":"INPROGRESS"}},"owner":{{"S":"0707"}},
+            "in_progress_expiration":{{"N":"{lease}"}},"expiration":{{"N":"32503680000"}}}}"#
+        );
+        let address = dynamodb_at(date, claim);
+        let run = |line: &str| {
+            let mut command = command(line);
+            command
+                .env("AWS_ENDPOINT_URL", &address)
+                .env("AWS_REGION", "eu-central-1");
+            command
+                .env("AWS_ACCESS_KEY_ID", "k")
+                .env("AWS_SECRET_ACCESS_KEY", "s");
+            command.env("IDEMPOTENCY_TABLE", "idempotency");
+            finish(command, "")
+        };
+        let shown = run("get $KEY --json");
+        assert_eq!(shown.json(0)["state"], state, "{shown:?}");
+        assert_eq!(shown.stderr.matches(differs).count(), 1, "{shown:?}");
+        run("evict $KEY --yes").exits(evicts);
+    }
 }
