@@ -106,10 +106,8 @@ impl OfRow<'_> {
     where
         T: for<'r> sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
     {
-        match self.0.try_get::<Option<T>, _>(FIRST + attribute as usize) {
-            Ok(value) => value.into(),
-            Err(_) => Field::Unreadable,
-        }
+        let value = self.0.try_get::<Option<T>, _>(FIRST + attribute as usize);
+        value.map_or(Field::Unreadable, Field::from)
     }
 }
 

@@ -420,23 +420,40 @@ impl InUse<'_> {
         rows.map(|rows| rows.into_iter().next())
     }
 
-    /// Sends a statement with any number of rows in its reply.
+    /// Sends a statement, and returns the rows of its reply. That is read to the end: an error of the commit comes after the rows.
     pub(crate) async fn list(&mut self, statement: Statement) -> Result<Vec<PgRow>, Failure> {
         self.is_whole = false;
         let is_pooled = self.of.is_pooled;
+        let in_own = is_pooled && !self.in_open;
+        let rows = async {
+            if in_own {
+                // A process that is lost before the end leaves the row locked for as long as its request could take.
+                let left = self.wait().max(SHORTEST_TRANSACTION).as_millis();
+                let begin =
+                    format!("BEGIN; SET LOCAL idle_in_transaction_session_timeout = {left}");
+                self.raw(begin).await?;
+            }
+            let arguments = statement.arguments.map_err(sqlx::Error::Encode)?;
+            // The text has no value of a call: each is a parameter.
+            let query = sqlx::query_with(AssertSqlSafe(statement.text), arguments);
+            let (query, open) = (query.persistent(!is_pooled), self.open()?);
+            let rows = match statement.is_list {
+                // It needs fewer allocations.
+                false => query.fetch_optional(open).await?.into_iter().collect(),
+                true => query.fetch_all(open).await?,
+            };
+            if in_own {
+                self.raw("COMMIT".to_owned()).await?;
+            }
+            Ok(rows)
+        };
+        let rows = rows.await;
         if self.in_open {
-            let rows = self.rows(statement).await;
             return rows.map_err(|error| self.of.whom.completing(error));
         }
-        let rows = match is_pooled {
-            false => self.rows(statement).await,
-            true => self.in_transaction(statement).await,
-        };
         let rows = rows.map_err(|error| self.of.whom.executing(error));
-        self.is_whole = match &rows {
-            Ok(_) => true,
-            Err(failure) => matches!(failure.next, Next::Keep | Next::Again) && !is_pooled,
-        };
+        let is_usable = |it: &Failure| matches!(it.next, Next::Keep | Next::Again) && !is_pooled;
+        self.is_whole = rows.as_ref().err().is_none_or(is_usable);
         rows
     }
 
@@ -496,28 +513,9 @@ impl InUse<'_> {
         result.map_err(|error| self.of.whom.executing(error))
     }
 
-    async fn in_transaction(&mut self, statement: Statement) -> Result<Vec<PgRow>, sqlx::Error> {
-        // A process that is lost before the end leaves the row locked for as long as its request could take.
-        let left = self.wait().max(SHORTEST_TRANSACTION).as_millis();
-        let begin = format!("BEGIN; SET LOCAL idle_in_transaction_session_timeout = {left}");
-        self.raw(begin).await?;
-        let rows = self.rows(statement).await?;
-        self.raw("COMMIT".to_owned()).await?;
-        Ok(rows)
-    }
-
     async fn raw(&mut self, text: String) -> Result<Vec<PgRow>, sqlx::Error> {
         let text = sqlx::raw_sql(AssertSqlSafe(text));
         text.fetch_all(self.open()?).await
-    }
-
-    /// Returns all rows of the reply. It is read to the end: an error of the commit comes after the rows.
-    async fn rows(&mut self, statement: Statement) -> Result<Vec<PgRow>, sqlx::Error> {
-        let arguments = statement.arguments.map_err(sqlx::Error::Encode)?;
-        // The text has no value of a call: each is a parameter.
-        let query = sqlx::query_with(AssertSqlSafe(statement.text), arguments);
-        let query = query.persistent(!self.of.is_pooled);
-        query.fetch_all(self.open()?).await
     }
 
     /// Returns the connection. Without one the error is that of a closed pool.

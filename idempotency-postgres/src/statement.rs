@@ -194,7 +194,7 @@ impl Statements {
             )
         });
         parameters.add(Value::Number(text.mark));
-        parameters.end(text.text)
+        parameters.end(text.text, true)
     }
 
     /// Returns a statement of this shape. It waits for at most `wait` for another transaction with the row.
@@ -231,7 +231,7 @@ impl Statements {
             let wait = wait.as_millis().max(1).to_string();
             parameters.add(Value::Text(wait.into()));
         }
-        parameters.end(text.text)
+        parameters.end(text.text, false)
     }
 }
 

@@ -13,6 +13,8 @@ use crate::columns::{Value, stored};
 pub(crate) struct Statement {
     pub(crate) text: Arc<str>,
     pub(crate) arguments: Result<PgArguments, BoxDynError>,
+    /// True if its reply can have more than one row.
+    pub(crate) is_list: bool,
 }
 
 /// Collects the parameters of a statement.
@@ -51,11 +53,12 @@ impl Parameters {
         }
     }
 
-    pub(super) fn end(self, text: Arc<str>) -> Statement {
-        let arguments = match self.failed {
-            Some(error) => Err(error),
-            None => Ok(self.arguments),
-        };
-        Statement { text, arguments }
+    pub(super) fn end(self, text: Arc<str>, is_list: bool) -> Statement {
+        let arguments = self.failed.map_or(Ok(self.arguments), Err);
+        Statement {
+            text,
+            arguments,
+            is_list,
+        }
     }
 }
