@@ -3,9 +3,8 @@
 mod condition;
 mod parameters;
 
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use idempotency_core::record::{Attribute, Record, RecordId};
@@ -54,11 +53,11 @@ const MOST_TEXTS: usize = 64;
 pub(crate) struct Statements {
     /// With its schema, as SQL writes it.
     pub(crate) table: String,
-    texts: RwLock<HashMap<Shape, Text>>,
+    texts: Mutex<Vec<(Shape, Text)>>,
 }
 
 /// What the text of a statement depends on.
-#[derive(PartialEq, Eq, Hash)]
+#[derive(PartialEq)]
 struct Shape {
     kind: Kind,
     /// True if it is part of the transaction of a handler.
@@ -69,7 +68,7 @@ struct Shape {
     condition: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Insert,
     Swap,
@@ -117,7 +116,7 @@ impl Statements {
     pub(crate) fn new(table: String) -> Self {
         Self {
             table,
-            texts: RwLock::default(),
+            texts: Mutex::default(),
         }
     }
 
@@ -205,27 +204,27 @@ impl Statements {
         wait: Option<Duration>,
     ) -> Statement {
         let next = parameters.len() + 1;
-        let kept = self.texts.read();
-        let kept = kept.unwrap_or_else(PoisonError::into_inner);
-        let text = kept.get(&shape).cloned();
+        let kept = self.texts.lock();
+        let mut kept = kept.unwrap_or_else(PoisonError::into_inner);
+        let text = match kept.iter().find(|(it, _)| *it == shape) {
+            Some((_, text)) => text.clone(),
+            None => {
+                // How long the statement waits for another transaction is set for this statement alone.
+                let mut then = "'own'".to_owned();
+                if wait.is_some() {
+                    then = format!("set_config('lock_timeout', ${}, true)", next + 1);
+                }
+                if shape.in_open {
+                    then = if_open(&then);
+                }
+                let text = Text::new(next, &then, |own| shape.text(&self.table, own));
+                if kept.len() < MOST_TEXTS {
+                    kept.push((shape, text.clone()));
+                }
+                text
+            }
+        };
         drop(kept);
-        let text = text.unwrap_or_else(|| {
-            // How long the statement waits for another transaction is set for this statement alone.
-            let mut then = "'own'".to_owned();
-            if wait.is_some() {
-                then = format!("set_config('lock_timeout', ${}, true)", next + 1);
-            }
-            if shape.in_open {
-                then = if_open(&then);
-            }
-            let text = Text::new(next, &then, |own| shape.text(&self.table, own));
-            let kept = self.texts.write();
-            let mut kept = kept.unwrap_or_else(PoisonError::into_inner);
-            if kept.len() < MOST_TEXTS {
-                kept.insert(shape, text.clone());
-            }
-            text
-        });
         parameters.add(Value::Number(text.mark));
         if let Some(wait) = wait {
             let wait = wait.as_millis().max(1).to_string();

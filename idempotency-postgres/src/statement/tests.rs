@@ -221,7 +221,7 @@ fn a_text_is_kept_for_its_shape_and_its_mark_says_which_one_it_is() {
         let all = Condition::All(vec![Condition::NoRecord; at]);
         text(&all, Form::Change);
     }
-    assert_eq!(statements.texts.read().unwrap().len(), MOST_TEXTS);
+    assert_eq!(statements.texts.lock().unwrap().len(), MOST_TEXTS);
 }
 
 #[test]
