@@ -314,8 +314,10 @@ impl Connections {
 
     async fn acquire_of_pool(&self, within: Duration) -> Result<PoolConnection<Postgres>, Failure> {
         self.renew_password(within).await?;
-        // Its future is large, and would be copied twice.
-        let acquired = self.within(within, Box::pin(self.pool.acquire())).await;
+        // The future is large: it is made in the box, and not copied into it.
+        let place = Box::new_uninit();
+        let acquiring = Box::into_pin(Box::write(place, self.pool.acquire()));
+        let acquired = self.within(within, acquiring).await;
         if let (Err(failure), Some(passwords)) = (&acquired, &self.passwords)
             && failure.error.kind() == StoreErrorKind::Credentials
         {
