@@ -183,12 +183,11 @@ impl FlightGuard<'_> {
         };
         let mut entries = self.single_flight.entries();
         let receiver = followers.subscribe();
-        // Another call may be the leader by now.
-        if entries
-            .get(&self.key)
-            .is_some_and(|leader| leader.same_channel(&receiver))
+        // Another call may be the leader by now. It stays.
+        if let Some((key, leader)) = entries.remove_entry(&self.key)
+            && !leader.same_channel(&receiver)
         {
-            entries.remove(&self.key);
+            entries.insert(key, leader);
         }
         Some(followers)
     }
