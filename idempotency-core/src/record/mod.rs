@@ -66,7 +66,7 @@ impl RecordId {
     /// ```
     pub fn of(prefix: &str, tenant: Option<&str>, digest: &str) -> Self {
         match tenant.filter(|tenant| !tenant.is_empty()) {
-            None => Self(format!("{prefix}#{digest}")),
+            None => Self([prefix, "#", digest].concat()),
             // Escape `#`, so that the id of one tenant cannot be read as that of another.
             Some(tenant) => {
                 let tenant = tenant.replace('%', "%25").replace('#', "%23");
