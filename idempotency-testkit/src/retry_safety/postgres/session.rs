@@ -11,7 +11,9 @@ use tokio::net::{TcpListener, TcpStream};
 use super::super::RECORDS;
 use super::super::gate::{FaultKind, Service};
 use super::super::process::{Process, RequestFate};
-use super::wire::{Prepared, Reply, State, label, read_message, read_reply, read_startup, refusal};
+use super::wire::{
+    Prepared, Reply, State, label, read_message, read_reply, read_startup, refusal, verb_on_records,
+};
 use super::{Schema, Session};
 use crate::lock::lock;
 
@@ -97,10 +99,14 @@ async fn statements(
         process.exchange();
         let mut exchange = |bytes: &[u8]| exchange(schema, server, pid, bytes);
         let statement = batch.statement.as_deref();
-        let statement = statement.map(|it| (it, label(it, RECORDS)));
+        let statement = statement.map(|it| {
+            let verb = verb_on_records(it, &schema.name);
+            let label = verb.map_or_else(|| label(it), |verb| format!("{verb} {RECORDS}"));
+            (it, label, verb.is_some())
+        });
         let reply = match &statement {
             None => exchange(&batch.bytes)?,
-            Some((statement, label)) => {
+            Some((statement, label, _)) => {
                 let refuses = |fault| fault == Some(FaultKind::Refused);
                 let perform = |_| exchange(&batch.bytes);
                 let passed = process.pass(Service::Postgres, label.clone(), refuses, perform);
@@ -117,8 +123,8 @@ async fn statements(
                 }
             }
         };
-        if let Some((statement, label)) = statement {
-            writes.note(process, &reply, label);
+        if let Some((statement, label, is_record)) = statement {
+            writes.note(process, &reply, label, is_record);
             schema.note(pid, reply.state, statement);
         }
         process.shared.note_items();
@@ -147,9 +153,8 @@ struct Writes {
 }
 
 impl Writes {
-    /// Notes the reply to the statement with this label.
-    fn note(&mut self, process: &Process, reply: &Reply, label: String) {
-        let is_record = label.ends_with(RECORDS);
+    /// Notes the reply to the statement with this label. `is_record` is true if it is on the table of the framework.
+    fn note(&mut self, process: &Process, reply: &Reply, label: String, is_record: bool) {
         self.has_record |= is_record;
         if reply.wrote() && !is_record {
             self.own.push(label);

@@ -8,6 +8,8 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
+use super::super::RECORDS;
+
 /// How long the server is waited for, before it is asked whether a lock keeps it from replying.
 const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -136,23 +138,22 @@ fn sql(text: &[u8]) -> String {
     words.join(" ")
 }
 
-/// Returns what a report calls a statement. `records` is the table of the framework.
-pub(super) fn label(statement: &str, records: &str) -> String {
-    // With its schema, which the store has asked for.
-    let is_table = |name: &str| {
-        let name = name.rsplit('.').next().unwrap_or_default();
-        name.trim_matches('"') == records
-    };
-    for verb in ["INSERT INTO ", "UPDATE ", "DELETE FROM "] {
-        let after = statement.split(verb).nth(1).unwrap_or_default();
-        if after.split([' ', '(']).next().is_some_and(is_table) {
-            let verb = verb.split(' ').next().unwrap_or_default();
-            return format!("{verb} {records}");
+/// Returns the verb of a statement of the framework on its table, which has this schema. `None` for every other statement.
+pub(super) fn verb_on_records(statement: &str, schema: &str) -> Option<&'static str> {
+    let is_on = |verb: &str| statement.contains(&format!("{verb} {schema}.{RECORDS} "));
+    for verb in ["INSERT INTO", "UPDATE", "DELETE FROM"] {
+        if is_on(verb) {
+            return verb.split(' ').next();
         }
     }
-    if statement.split([' ', '\'']).any(is_table) {
-        return format!("SELECT {records}");
-    }
+    // The last one asks for the schema.
+    let reads =
+        is_on("FROM") || is_on("JOIN") || statement.ends_with(&format!("'{RECORDS}'::regclass"));
+    reads.then_some("SELECT")
+}
+
+/// Returns what a report calls a statement of the function.
+pub(super) fn label(statement: &str) -> String {
     if statement.starts_with("BEGIN") {
         return "BEGIN".to_owned();
     }
@@ -234,31 +235,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_of_the_framework_has_a_short_label_and_every_other_its_text() {
+    fn a_table_of_the_function_is_not_that_of_the_framework() {
         for (statement, expected) in [
-            (
-                "WITH i AS (INSERT INTO shop.idempotency (id) SELECT $1) SELECT 1 FROM shop.idempotency",
-                "INSERT idempotency",
-            ),
-            (
-                "UPDATE \"Shop\".idempotency SET status = $1",
-                "UPDATE idempotency",
-            ),
-            (
-                "SELECT 1 FROM a LEFT JOIN shop.idempotency AS r ON true",
-                "SELECT idempotency",
-            ),
-            (
-                "SELECT 1 FROM pg_class c WHERE c.oid = '\"idempotency\"'::regclass",
-                "SELECT idempotency",
-            ),
+            ("UPDATE s.idempotency SET a = 1", Some("UPDATE")),
+            ("DELETE FROM billing.idempotency WHERE a = 1", None),
+            ("UPDATE idempotency SET a = 1", None),
+            ("UPDATE s.idempotency_log SET a = 1", None),
+            ("SELECT idempotency FROM s.orders", None),
+        ] {
+            assert_eq!(verb_on_records(statement, "s"), expected, "{statement}");
+        }
+    }
+
+    #[test]
+    fn a_label_is_the_begin_of_a_statement() {
+        for (statement, expected) in [
             ("BEGIN; SET LOCAL idempotency.transaction = 'open'", "BEGIN"),
             ("SELECT a || b FROM t", "SELECT a    b FROM t"),
             ("COMMIT", "COMMIT"),
         ] {
-            assert_eq!(label(statement, "idempotency"), expected);
+            assert_eq!(label(statement), expected);
         }
-        assert_eq!(label(&"x".repeat(99), "idempotency").len(), LONGEST_LABEL);
+        assert_eq!(label(&"x".repeat(99)).len(), LONGEST_LABEL);
     }
 
     #[test]
