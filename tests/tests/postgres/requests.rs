@@ -392,6 +392,35 @@ async fn a_lost_statement_is_maybe_applied_and_the_next_one_gets_its_own_reply()
 }
 
 #[tokio::test]
+async fn a_lost_reply_to_the_claim_of_an_expired_record_is_maybe_applied() {
+    let proxy = Proxy::before_postgres(server()).await.unwrap();
+    let database = database().await;
+    let store = store(&url(proxy.address(), "postgres", &database), 1);
+    let expired =
+        "INSERT INTO idempotency (id, status, expiration) VALUES ('pay#1', 'COMPLETED', 1)";
+    execute(&database_url(&database), expired).await;
+    // The first one reads the record, the second one changes it.
+    let mut statements = 0;
+    proxy.choose(move |request| {
+        let is_statement = request.command == "BIND";
+        statements += usize::from(is_statement);
+        (is_statement && statements == 2).then_some(WireFault::LoseReply)
+    });
+    let lost = claim(&store, 1, &SendLog::new()).await;
+    assert!(
+        matches!(
+            lost,
+            StoreReply::Failed {
+                maybe_applied: true,
+                ..
+            }
+        ),
+        "{lost:?}"
+    );
+    assert_eq!(found(&store).await.unwrap().owner, Field::Value(owner(1)));
+}
+
+#[tokio::test]
 async fn an_event_is_kept_only_if_that_is_permitted_and_reads_back() {
     let url = database_url(&database().await);
     let event = StoredEvent::all("{\"card\":\"4242\"}").unwrap();
