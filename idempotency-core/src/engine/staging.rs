@@ -33,11 +33,11 @@ pub(crate) enum Misplaced {
 }
 
 /// What a handler must do that returned a response and kept its transaction.
-const KEPT: &str = "the handler returned a response although its transaction was still open, so it is never committed: end it with \
+const KEPT: &str = "the handler returned a response although its transaction was still open, so it is not committed with the response: end it with \
                     `commit_with_response` or `rollback` before the handler returns, and leave it to no other task";
 
 /// What a handler must do that returned a response and dropped its transaction.
-const DROPPED: &str = "the handler returned a response although it dropped its transaction, which rolled it back: end it with \
+const DROPPED: &str = "the handler returned a response although it dropped its transaction, which rolls back what it has not committed itself: end it with \
                        `commit_with_response`, or with `rollback` if the response counts on none of its writes";
 
 #[derive(Default)]

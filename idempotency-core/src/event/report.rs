@@ -97,7 +97,7 @@ impl<'a> Report<'a> {
                 staged.count()
             ),
             Commits::Once => {
-                "the response is not stored, so the transaction of the handler is rolled back"
+                "the response is not stored, so the transaction of the handler does not commit"
                     .to_owned()
             }
         });

@@ -147,6 +147,32 @@ async fn a_handler_that_begins_two_transactions_or_keeps_one_pays_nothing() {
 }
 
 #[tokio::test]
+async fn what_a_handler_commits_itself_stays() {
+    let bank = Bank::new(1).await;
+    let rejected = ErrorKind::TransactionRejected;
+    let says = "rolls back what it has not committed itself";
+    bank.fails(1, rejected, says, |call| async move {
+        let mut tx = call.begin().await?;
+        add(&mut tx, "alice", -3).await?;
+        sqlx::raw_sql("COMMIT").execute(&mut *tx).await?;
+        drop(tx);
+        Ok(7)
+    })
+    .await;
+    assert_eq!(bank.balances().await, (7, 10));
+    bank.fails(1, rejected, "aborted by a statement", |call| async move {
+        let mut tx = call.begin().await?;
+        add(&mut tx, "alice", -3).await?;
+        let next = sqlx::raw_sql("COMMIT; BEGIN; SELECT 1 / 0");
+        next.execute(&mut *tx).await.unwrap_err();
+        tx.commit_with_response();
+        Ok(7)
+    })
+    .await;
+    assert_eq!(bank.balances().await, (4, 10));
+}
+
+#[tokio::test]
 async fn a_handler_that_ends_its_transaction_in_a_chain_gets_no_success() {
     for (end, balances) in [
         ("COMMIT AND CHAIN", (7, 10)),
