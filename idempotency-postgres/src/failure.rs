@@ -250,32 +250,15 @@ impl Whom {
         let (kind, remedy) = match code {
             _ if message.contains(OTHER_STATEMENT) => (Kind::Rejected, POOLER.to_owned()),
             "26000" | "42P05" | "08P01" => (Kind::Rejected, POOLER.to_owned()),
-            "3F000" => (
-                Kind::TableMissing,
-                format!("create the schema of the table `{table}`, or set IDEMPOTENCY_POSTGRES_TABLE"),
-            ),
-            "42P01" => (
-                Kind::TableMissing,
-                format!("create the table `{table}` with the migration of `idempotency-postgres`, or set IDEMPOTENCY_POSTGRES_TABLE"),
-            ),
-            "42703" | "42804" | "42883" | "42P10" | "42809" | "22P02" | "23502" | "23514" | "23505" => {
-                (Kind::WrongSchema, OTHER_VERSION.to_owned())
-            }
-            "42501" => (
-                Kind::AccessDenied,
-                format!("GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO \"{role}\", and USAGE on its schema, or CREATE to create the table"),
-            ),
+            "3F000" => (Kind::TableMissing, format!("create the schema of the table `{table}`, or set IDEMPOTENCY_POSTGRES_TABLE")),
+            "42P01" => (Kind::TableMissing, format!("create the table `{table}` with the migration of `idempotency-postgres`, or set IDEMPOTENCY_POSTGRES_TABLE")),
+            "42703" | "42804" | "42883" | "42P10" | "42809" | "22P02" | "23502" | "23514" | "23505" => (Kind::WrongSchema, OTHER_VERSION.to_owned()),
+            "42501" => (Kind::AccessDenied, format!("GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO \"{role}\", and USAGE on its schema, or CREATE to create the table")),
             "42P07" => (Kind::Rejected, "look at the one that is there with `idempotency table check`".to_owned()),
             "25006" => (Kind::Unreachable, READ_ONLY.to_owned()),
             "40001" | "40P01" => (Kind::Conflict, "other transactions have the record: send the request again".to_owned()),
-            "55P03" => (
-                Kind::Conflict,
-                "another transaction holds the row of the record: end it, and keep transactions with this table short".to_owned(),
-            ),
-            "57014" => (
-                Kind::Unreachable,
-                "the server cancelled the statement: raise `statement_timeout` of the role, or find what blocks it".to_owned(),
-            ),
+            "55P03" => (Kind::Conflict, "another transaction holds the row of the record: end it, and keep transactions with this table short".to_owned()),
+            "57014" => (Kind::Unreachable, "the server cancelled the statement: raise `statement_timeout` of the role, or find what blocks it".to_owned()),
             "0A000" => (Kind::Internal, "the table was changed while the function ran: send the request again".to_owned()),
             code if code.starts_with("53") => (Kind::Throttled, "the server lacks memory, disk or connections".to_owned()),
             code if code.starts_with("54") => (Kind::TooLarge, "a value is too long: return less from the handler, or shorten the prefix of the key".to_owned()),
