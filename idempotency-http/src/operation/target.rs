@@ -74,14 +74,16 @@ impl HttpOperation {
     }
 }
 
-/// Returns the URI of a request before the routers of axum have changed it.
-#[cfg(feature = "axum")]
+/// Returns the URI of a request before the routers of axum have changed it, if that is known.
 fn original(parts: &Parts) -> Option<&Uri> {
-    let original = parts.extensions.get::<axum::extract::OriginalUri>();
-    original.map(|original| &original.0)
-}
-
-#[cfg(not(feature = "axum"))]
-fn original(_: &Parts) -> Option<&Uri> {
-    None
+    #[cfg(feature = "axum")]
+    {
+        let original = parts.extensions.get::<axum::extract::OriginalUri>();
+        original.map(|original| &original.0)
+    }
+    #[cfg(not(feature = "axum"))]
+    {
+        let _ = parts;
+        None
+    }
 }

@@ -215,6 +215,7 @@ async fn a_response_that_fails_half_way_reaches_its_client_as_it_is_and_is_a_fai
     });
     let own = service.clone().oneshot(request()).await;
     let mut own = own.unwrap().into_body();
+    assert_eq!(own.size_hint().exact(), None);
     let first = own.frame().await.unwrap().unwrap().into_data();
     assert_eq!(first.unwrap(), "a");
     let end = own.frame().await.unwrap().unwrap_err().to_string();

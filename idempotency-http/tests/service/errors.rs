@@ -569,6 +569,19 @@ async fn a_response_of_a_layer_inside_that_leaves_doubt_holds_the_key_of_the_lay
     assert_eq!(twice(&app).await, expected);
 }
 
+#[tokio::test]
+async fn a_response_that_a_layer_inside_replays_is_the_result_of_the_layer_outside() {
+    let inner = HttpOperation::builder("shop::inner").variables(Variables::default());
+    let inner = built(inner.shared_by_all_callers());
+    let (inside, runs) = serve(inner.layer(backend()), |_| text(422, "sorry"));
+    assert_eq!(answer(&inside, request()).await, "422 sorry");
+    let store = Arc::new(MemoryStore::new());
+    let outer = with_on_timeout(OnTimeout::Hold).layer(backend_over(&store));
+    let app = App::new(outer.layer(inside).map_response(|it| it.map(Body::new)));
+    assert_eq!(twice(&app).await, ["422 sorry, replayed"; 2]);
+    assert_eq!((runs.count(), store.is_empty()), (1, false));
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_error_of_the_service_inside_is_held_under_hold() {
     for (on_timeout, expected) in [(OnTimeout::Rerun, (200, 2)), (OnTimeout::Hold, (500, 1))] {
