@@ -60,22 +60,16 @@ pub(crate) struct Live {
     pub(crate) connection: MultiplexedConnection,
     /// Its sender is dropped when the task of the connection ends, because it is closed.
     pub(crate) ended: watch::Receiver<()>,
-    /// When the last reply came, on both clocks: one of them may stop while the process is frozen.
-    replied: (Instant, SystemTime),
-    /// True after a request without a reply, until the next reply.
-    suspect: bool,
+    /// When the last reply came, on both clocks: one of them may stop while the process is frozen. `None` after a request without a reply.
+    replied: Option<(Instant, SystemTime)>,
 }
 
 impl Live {
     /// Returns how long no reply came.
     fn rested(&self) -> Duration {
-        let (instant, time) = self.replied;
-        longer(instant.elapsed(), time.elapsed().ok())
-    }
-
-    /// Returns true if a request can be sent without a trial, after so long without a reply.
-    fn is_trusted(&self, rested: Duration) -> bool {
-        !self.suspect && rested <= TRUSTED_FOR
+        let by_clocks =
+            |(instant, time): (Instant, SystemTime)| longer(instant.elapsed(), time.elapsed().ok());
+        self.replied.map_or(Duration::MAX, by_clocks)
     }
 }
 
@@ -110,7 +104,7 @@ impl Server {
             live = self.open();
         }
         match live {
-            Some(live) if live.is_trusted(rested) => Ok(live),
+            Some(live) if rested <= TRUSTED_FOR => Ok(live),
             // Boxed, so that the future of every other request stays small.
             _ => Box::pin(self.reconnect(limit.unwrap_or(Duration::MAX))).await,
         }
@@ -123,7 +117,7 @@ impl Server {
             return Err(self.too_slow(wait));
         };
         if let Some(mut live) = self.open() {
-            if live.is_trusted(live.rested()) {
+            if live.rested() <= TRUSTED_FOR {
                 return Ok(live);
             }
             let ping = redis::cmd("PING");
@@ -237,8 +231,7 @@ impl Server {
         Ok(Live {
             connection,
             ended,
-            replied: (Instant::now(), SystemTime::now()),
-            suspect: false,
+            replied: Some((Instant::now(), SystemTime::now())),
         })
     }
 
@@ -299,10 +292,7 @@ impl Server {
     /// Notes a reply, or its absence. It may be that of an earlier connection.
     fn note(&self, has_replied: bool) {
         if let Some(live) = &mut *self.live() {
-            live.suspect = !has_replied;
-            if has_replied {
-                live.replied = (Instant::now(), SystemTime::now());
-            }
+            live.replied = has_replied.then(|| (Instant::now(), SystemTime::now()));
         }
     }
 
@@ -322,8 +312,8 @@ impl Server {
     /// Sets the time of the last reply back, as if the process had been frozen.
     #[cfg(test)]
     pub(crate) fn freeze(&self, long: Duration) {
-        if let Some(live) = &mut *self.live() {
-            live.replied.1 -= long;
+        if let Some((_, time)) = self.live().as_mut().and_then(|live| live.replied.as_mut()) {
+            *time -= long;
         }
     }
 

@@ -231,7 +231,6 @@ async fn a_foreign_record_with_an_event_alone_is_there_and_numbers_compare_as_th
         }
     );
     assert!(there, "{reply:?}");
-    let at = |at| Operand::Seconds(EpochSeconds::new(at));
     for text in [
         "7",
         "7.0",
@@ -253,27 +252,24 @@ async fn a_foreign_record_with_an_event_alone_is_there_and_numbers_compare_as_th
         "-9223372036854775809",
     ] {
         server.ask(&["HSET", &record_key("1"), "v", "1", "expiration", text]);
-        let Some(StoreReply::Found {
+        let StoreReply::Found {
             record: Some(record),
             ..
-        }) = Some(store.get(&id).await)
+        } = store.get(&id).await
         else {
-            panic!("{text} is there");
+            panic!("`{text}` is there");
         };
         for number in [7, 8, -7, -8, 0, i64::MAX, i64::MIN] {
-            let operand = || (Attribute::Expiration, at(number));
+            let at = || Operand::Seconds(EpochSeconds::new(number));
             for condition in [
-                Condition::Equals(operand().0, operand().1),
-                Condition::Differs(operand().0, operand().1),
-                Condition::Below(operand().0, operand().1),
+                Condition::Equals(Attribute::Expiration, at()),
+                Condition::Differs(Attribute::Expiration, at()),
+                Condition::Below(Attribute::Expiration, at()),
             ] {
                 let reply = store.update(&id, &change, &condition).await;
                 let is_applied = matches!(reply, StoreReply::Applied { .. });
-                assert_eq!(
-                    is_applied,
-                    condition.holds(Some(&record)),
-                    "{text}: {condition:?}"
-                );
+                let holds = condition.holds(Some(&record));
+                assert_eq!(is_applied, holds, "{text}: {condition:?}");
             }
         }
     }
