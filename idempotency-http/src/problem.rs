@@ -97,11 +97,6 @@ impl Problem {
         self.reason
     }
 
-    /// Returns the status of the response.
-    pub fn status(&self) -> StatusCode {
-        self.reason.status()
-    }
-
     /// Returns the text for the client. It says what the client should do.
     pub fn detail(&self) -> &str {
         &self.detail
@@ -125,11 +120,11 @@ impl Problem {
         let body = serde_json::json!({
             "type": self.reason.type_uri(),
             "title": self.reason.title(),
-            "status": self.status().as_u16(),
+            "status": self.reason.status().as_u16(),
             "detail": self.detail,
         });
         let mut response = http::Response::new(Bytes::from(body.to_string()));
-        *response.status_mut() = self.status();
+        *response.status_mut() = self.reason.status();
         let headers = response.headers_mut();
         headers.insert(
             CONTENT_TYPE,
@@ -252,7 +247,7 @@ impl Reason {
     ///
     /// For [`TransactionRejected`](ErrorKind::TransactionRejected) this is [`Misconfigured`](Self::Misconfigured): that conditions do
     /// not hold is known from the error alone.
-    pub fn of(kind: ErrorKind) -> Self {
+    pub(crate) fn of(kind: ErrorKind) -> Self {
         match kind {
             ErrorKind::KeyMissing => Self::KeyMissing,
             ErrorKind::InvalidPayload | ErrorKind::ExpressionFailed => Self::RequestUnreadable,
@@ -327,7 +322,7 @@ mod tests {
             (Internal, None, "500 outcome-unknown"),
         ] {
             let problem = of(kind);
-            let (status, uri) = (problem.status(), problem.reason().type_uri());
+            let (status, uri) = (problem.reason().status(), problem.reason().type_uri());
             let uri = uri.strip_prefix("urn:idempotency:").unwrap();
             assert_eq!(format!("{} {uri}", status.as_u16()), expected, "{kind:?}");
             assert_eq!(problem.retry_after(), retry_after, "{kind:?}");
