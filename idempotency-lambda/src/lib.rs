@@ -94,8 +94,8 @@ pub mod stores;
 pub use diagnostic::{BoxError, ServiceError, diagnostic};
 pub use event::Payload;
 pub use invocation::{
-    Deadline, HasContext, InScope, InvocationLayer, InvocationService, in_current_invocation,
-    time_left, with_backend, with_invocation,
+    Deadline, HasContext, InvocationLayer, InvocationService, in_current_invocation, time_left,
+    with_backend, with_invocation,
 };
 pub use layer::{IdempotencyLayer, IdempotencyService};
 pub use operation::{Handler, IdentifiedCall, Operation, OperationBuilder};

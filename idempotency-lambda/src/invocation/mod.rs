@@ -16,8 +16,9 @@ mod scope;
 
 pub use context::HasContext;
 pub use deadline::{Deadline, time_left};
+pub(crate) use in_scope::InScope;
 pub(crate) use in_scope::ScopeChange;
-pub use in_scope::{InScope, in_current_invocation, with_backend, with_invocation};
+pub use in_scope::{in_current_invocation, with_backend, with_invocation};
 pub use layer::{InvocationLayer, InvocationService};
 pub use scope::assume_lambda;
 pub(crate) use scope::{Invocation, Scope};
