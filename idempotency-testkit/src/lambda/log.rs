@@ -12,34 +12,27 @@ use tokio::sync::watch;
 
 use crate::lock::lock;
 
-/// The stream that a line was written to.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum LogSource {
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
-}
-
-/// A line that the process wrote, without its line ending.
+/// A line that the process wrote to its standard output or standard error, without its line ending.
 ///
 /// `Debug` omits the text, because a function may log its payload.
 #[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct LogLine {
-    /// The stream that it was written to.
-    pub source: LogSource,
     /// The text. Bytes that are not UTF-8 are replaced.
     pub text: String,
 }
 
 impl fmt::Debug for LogLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LogLine")
-            .field("source", &self.source)
-            .finish_non_exhaustive()
+        f.debug_struct("LogLine").finish_non_exhaustive()
     }
+}
+
+/// The stream that a line is written to.
+#[derive(Clone, Copy)]
+pub(super) enum LogSource {
+    Stdout,
+    Stderr,
 }
 
 /// Everything that one process has written so far.
@@ -201,7 +194,7 @@ impl Lines {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             let text = String::from_utf8_lossy(line).into_owned();
             partial.clear();
-            self.complete.push(LogLine { source, text });
+            self.complete.push(LogLine { text });
         }
     }
 }

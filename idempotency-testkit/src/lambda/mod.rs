@@ -41,4 +41,4 @@ mod state;
 pub use function::{FunctionProcess, FunctionSpec};
 pub use invocation::{Invocation, InvokeError, Pending, Reply};
 pub use local::LocalLambda;
-pub use log::{LogLine, LogSource};
+pub use log::LogLine;

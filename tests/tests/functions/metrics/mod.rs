@@ -11,7 +11,7 @@ use boon::{Compiler, Draft, SchemaIndex, Schemas};
 use futures_util::future::join_all;
 use idempotency_lambda::{BoxError, InvocationLayer};
 use idempotency_testkit::events;
-use idempotency_testkit::lambda::{FunctionProcess, LocalLambda, LogSource};
+use idempotency_testkit::lambda::{FunctionProcess, LocalLambda};
 use idempotency_tests::process;
 use serde_json::{Value, json};
 use tower::ServiceBuilder;
@@ -63,7 +63,7 @@ async fn start(role: &str) -> Result<(LocalLambda, FunctionProcess), BoxError> {
 /// Returns the metrics that the process has written. Each is a whole line. Those of an invocation are there when it has ended.
 fn lines(process: &FunctionProcess) -> Vec<Line> {
     let log = process.log().into_iter();
-    log.filter(|line| line.source == LogSource::Stdout && line.text.contains("_aws"))
+    log.filter(|line| line.text.contains("_aws"))
         .map(|line| {
             assert!(!line.text.contains("s3cr3t"), "{}", line.text);
             Line::read(&line.text)
