@@ -20,7 +20,7 @@ use crate::failure::{Failure, Next, Whom};
 use crate::limits::TEST_WITHIN;
 use crate::statement::{self, Statement, if_open};
 use crate::table::TableName;
-use crate::transaction::{PostgresTransaction, is_open, roll_back, settle};
+use crate::transaction::{PostgresTransaction, give_back, is_open, roll_back, settle};
 
 /// A connection that was not used for longer than this is tested before it is used.
 pub(crate) const TEST_AFTER: Duration = Duration::from_secs(5);
@@ -225,9 +225,8 @@ struct Spare {
 
 impl Drop for Spare {
     fn drop(&mut self) {
-        // Outside of a runtime it cannot be returned to the pool.
-        if tokio::runtime::Handle::try_current().is_err() {
-            drop(self.connection.take().map(PoolConnection::detach));
+        if let Some(connection) = self.connection.take() {
+            give_back(connection);
         }
     }
 }

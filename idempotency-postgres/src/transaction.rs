@@ -99,15 +99,20 @@ impl Drop for PostgresTransaction {
     }
 }
 
-/// Rolls the transaction back, and returns the connection to its pool. A statement that the handler has given up can go on for long, and the
-/// pool would wait for its end: then the connection is closed. It is too outside of a runtime, where it cannot be returned.
-fn give_back(mut connection: PoolConnection<Postgres>) {
+/// Rolls back what is open, and returns the connection to its pool. That waits for the server without a limit, but a statement that the handler
+/// has given up can go on for long, and the server can be gone: then the connection is closed. It is too outside of a runtime, where it cannot
+/// be returned.
+pub(crate) fn give_back(mut connection: PoolConnection<Postgres>) {
     let Ok(runtime) = Handle::try_current() else {
         return drop(connection.detach());
     };
     runtime.spawn(async move {
         match timeout(TEST_WITHIN, settle(&mut connection)).await {
-            Ok(Ok(())) => roll_back(&mut connection),
+            Ok(Ok(())) => {
+                roll_back(&mut connection);
+                // A reply that does not come in time closes the connection.
+                let _ = timeout(TEST_WITHIN, connection.return_to_pool()).await;
+            }
             _ => drop(connection.detach()),
         }
     });

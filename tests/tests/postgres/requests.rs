@@ -495,6 +495,36 @@ async fn a_request_whose_connection_is_dead_gets_that_of_the_next_one() {
 }
 
 #[tokio::test]
+async fn connections_that_died_together_are_all_replaced() {
+    let url = database_url(&database().await);
+    let builder = PostgresStore::builder().url(&url).connections(3);
+    let store = builder.test_after(Duration::ZERO).build().unwrap();
+    let logs = [SendLog::new(), SendLog::new(), SendLog::new()];
+    // The first turn opens them, and in the second one no request waits, so each is kept.
+    for turn in [1, 4] {
+        let claims = (turn..).zip(&logs);
+        let claims = claims.map(|(number, log)| claim(&store, number, log));
+        futures_util::future::join_all(claims).await;
+    }
+    let mut other = PgConnection::connect(&url).await.unwrap();
+    let others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    let dead: Vec<i32> = sqlx::query_scalar(others)
+        .fetch_all(&mut other)
+        .await
+        .unwrap();
+    assert_eq!(dead.len(), 3);
+    let _dead: Vec<_> = dead
+        .iter()
+        .map(|it| Frozen::new(it.cast_unsigned()))
+        .collect();
+    claim(&store, 7, &logs[0]).await;
+    let begun = (0..3).map(|_| store.begin(None));
+    for begun in futures_util::future::join_all(begun).await {
+        assert!(begun.is_ok());
+    }
+}
+
+#[tokio::test]
 async fn a_table_that_changes_under_a_connection_costs_no_write() {
     let url = database_url(&database().await);
     let store = store(&url, 1);
