@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::Request;
 use http::request::Parts;
+use http::{HeaderMap, Request};
 use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::key::{Json, Text};
 use idempotency_core::operation::CompiledOperation;
@@ -324,6 +324,11 @@ impl HttpKeySettings {
         };
         let digest = key.as_str().rsplit_once('#').map(|(_, digest)| digest);
         let key = digest.filter(|_| !self.has_prefix).unwrap_or(key.as_str());
+        let method = &parts.method;
+        let is_protected = self.operation.protects(method, &HeaderMap::new());
+        let unprotected = format!(
+            "{method} is protected only where `methods` lists it: otherwise this request runs each time, and has no record"
+        );
         KeyResult::Key {
             key: key.to_owned(),
             text: None,
@@ -332,7 +337,7 @@ impl HttpKeySettings {
                 .filter(|_| is_whole)
                 .map(str::to_owned),
             missing: Vec::new(),
-            hints: Vec::new(),
+            hints: (!is_protected).then_some(unprotected).into_iter().collect(),
         }
     }
 }
@@ -360,7 +365,7 @@ fn request(event: &str) -> Result<EventRequest, String> {
     let uri = uri.filter(|uri| uri.starts_with('/') && uri.bytes().all(is_plain));
     let is_whole = method.is_some() && uri.is_some();
     let mut request = Request::builder()
-        .method(method.unwrap_or("POST"))
+        .method(method.or_else(|| text("/httpMethod")).unwrap_or("POST"))
         .uri(uri.as_deref().unwrap_or("/"));
     let of_all = |values: &Value| values.as_array().cloned().unwrap_or_default();
     let all = headers(&event, "multiValueHeaders", of_all);

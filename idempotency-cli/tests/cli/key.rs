@@ -143,6 +143,27 @@ fn an_event_that_cannot_have_the_key_of_a_request_is_refused_by_name() {
 }
 
 #[test]
+fn the_key_of_a_request_that_is_not_protected_by_default_has_a_hint() {
+    for (method, hints) in [
+        ("POST", false),
+        ("PATCH", false),
+        ("GET", true),
+        ("PUT", true),
+    ] {
+        let headers = json!({"idempotency-key": "abc"});
+        for event in [
+            json!({"headers": headers, "path": "/pay", "httpMethod": method}),
+            json!({"headers": headers, "rawPath": "/pay", "requestContext": {"http": {"method": method}}}),
+        ] {
+            let command = command("key --http --shared-by-all-callers");
+            let ran = finish(command, event.to_string()).exits(0);
+            let text = format!("{method} is protected only where `methods` lists it");
+            assert_eq!(ran.stderr.contains(&text), hints, "{ran:?}");
+        }
+    }
+}
+
+#[test]
 fn the_key_of_a_request_needs_only_the_parts_of_the_event_that_the_layer_reads() {
     let key = |more: &str, event: Value| {
         let caller = "--caller requestContext.authorizer.claims.sub";
