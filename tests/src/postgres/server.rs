@@ -114,6 +114,11 @@ impl Server {
             if self.is_ready().unwrap_or(false) {
                 return;
             }
+            let ended = self.process.as_mut().map(Child::try_wait);
+            if !matches!(ended, Some(Ok(None))) {
+                // A process of the server before it was left, such as one that was frozen.
+                self.spawn(settings);
+            }
             std::thread::sleep(Duration::from_millis(20));
         }
         panic!("the server does not start");
