@@ -44,9 +44,6 @@ pub struct PostgresStoreBuilder {
     test_after: Option<Duration>,
 }
 
-/// The parameter of a URL for which `sqlx` has no other getter.
-const CACHE: &str = "statement-cache-capacity";
-
 #[derive(Clone)]
 enum Server {
     Url(String),
@@ -148,9 +145,10 @@ impl PostgresStoreBuilder {
                 ));
             }
             Some(Server::Pool(pool)) => {
+                // `sqlx` has no other getter.
                 let url = pool.connect_options().to_url_lossy();
-                let mut parameters = url.query_pairs();
-                if !self.is_pooled && parameters.any(|it| it.0 == CACHE && it.1 == "0") {
+                let keeps_none = |it: &str| it.contains("statement-cache-capacity=0");
+                if !self.is_pooled && url.query().is_some_and(keeps_none) {
                     let text = "the pool has `statement_cache_capacity(0)`, so each request would leave a prepared statement at the server: \
                                 raise it, or behind a pooler in transaction mode call `transaction_pooler`";
                     return Err(ConfigurationError::new(text));

@@ -16,11 +16,11 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Postgres, SqlSafeStr as
 use sqlx_core::transaction::TransactionManager as _;
 use tokio::time::{Instant, timeout};
 
-use crate::failure::{Failure, Next, Whom};
+use crate::failure::{Failure, Next, Whom, is_rejection};
 use crate::limits::TEST_WITHIN;
 use crate::statement::{self, Statement, if_open};
 use crate::table::TableName;
-use crate::transaction::{PostgresTransaction, give_back, is_open, roll_back, settle};
+use crate::transaction::{PostgresTransaction, give_back, is_open};
 
 /// A connection that was not used for longer than this is tested before it is used.
 pub(crate) const TEST_AFTER: Duration = Duration::from_secs(5);
@@ -36,9 +36,6 @@ const WAIT_WITHOUT_LIMIT: Duration = Duration::from_secs(5);
 
 /// The longest time that a statement waits for another transaction. The server accepts no more than 24 days.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-
-/// The shortest time after which the server ends the transaction of a statement whose process is lost.
-const SHORTEST_TRANSACTION: Duration = Duration::from_secs(1);
 
 /// What is left of the time of a request for its reply.
 const REPLY_RESERVE: Duration = Duration::from_millis(100);
@@ -225,9 +222,7 @@ struct Spare {
 
 impl Drop for Spare {
     fn drop(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            give_back(connection);
-        }
+        self.connection.take().into_iter().for_each(give_back);
     }
 }
 
@@ -429,10 +424,9 @@ impl InUse<'_> {
         let rows = async {
             if in_own {
                 // A process that is lost before the end leaves the row locked for as long as its request could take.
-                let left = self.wait().max(SHORTEST_TRANSACTION).as_millis();
-                let begin =
-                    format!("BEGIN; SET LOCAL idle_in_transaction_session_timeout = {left}");
-                self.raw(begin).await?;
+                let left = self.wait().max(TEST_WITHIN).as_millis();
+                let limit = format!("SET LOCAL idle_in_transaction_session_timeout = {left}");
+                self.raw(format!("BEGIN; {limit}")).await?;
             }
             let arguments = statement.arguments.map_err(sqlx::Error::Encode)?;
             // The text has no value of a call: each is a parameter.
@@ -471,10 +465,16 @@ impl InUse<'_> {
         Ok(PostgresTransaction(self.connection.take()))
     }
 
-    /// Reads what is left of the statements that the handler dropped.
+    /// Reads what is left of the statements that the handler dropped. The error of one says nothing of the completion, and can quote a value: if
+    /// it aborted the transaction, the next statement says so.
     pub(crate) async fn settle(&mut self) -> Result<(), Failure> {
-        let settled = async { settle(self.open()?).await }.await;
-        settled.map_err(|error| self.of.whom.completing(error))
+        loop {
+            match async { self.open()?.flush().await }.await {
+                Ok(()) => return Ok(()),
+                Err(error) if is_rejection(&error) => {}
+                Err(error) => return Err(self.of.whom.completing(error)),
+            }
+        }
     }
 
     /// Checks that the transaction of a handler is open and can commit: COMMIT of an aborted one is no error, and applies nothing.
@@ -501,9 +501,7 @@ impl InUse<'_> {
 
     /// Rolls the transaction of a handler back.
     pub(crate) fn roll_back(mut self) {
-        if let Some(mut connection) = self.connection.take() {
-            roll_back(&mut connection);
-        }
+        self.connection.take().into_iter().for_each(give_back);
     }
 
     /// Executes one text without parameters: one round trip behind every pooler.

@@ -319,10 +319,8 @@ fn next(is_rolled_back: bool, code: &str) -> Next {
         _ if !is_rolled_back => Next::Discard,
         "40001" | "40P01" => Next::Again,
         "0A000" => Next::AgainElsewhere,
-        // A connection to a server that became a standby stays at it, and one that lost its prepared statements never has them again.
-        "25006" | "26000" => Next::Discard,
-        // A handler can have set another role for the whole session.
-        code if code.starts_with("42") => Next::Discard,
+        // A connection stays at a server that became a standby, without prepared statements that are lost, and with a role that a handler has set.
+        _ if matches!(code, "25006" | "26000") || code.starts_with("42") => Next::Discard,
         _ => Next::Keep,
     }
 }

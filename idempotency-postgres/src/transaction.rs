@@ -7,12 +7,11 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::operation::{Call, CallTransaction};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgTransactionManager;
-use sqlx::{Connection as _, PgConnection, Postgres};
+use sqlx::{PgConnection, Postgres};
 use sqlx_core::transaction::TransactionManager as _;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use crate::failure::is_rejection;
 use crate::limits::TEST_WITHIN;
 
 /// Begins the transaction of a call.
@@ -106,27 +105,12 @@ pub(crate) fn give_back(mut connection: PoolConnection<Postgres>) {
     let Ok(runtime) = Handle::try_current() else {
         return drop(connection.detach());
     };
-    runtime.spawn(async move {
-        match timeout(TEST_WITHIN, settle(&mut connection)).await {
-            Ok(Ok(())) => {
-                roll_back(&mut connection);
-                // A reply that does not come in time closes the connection.
-                let _ = timeout(TEST_WITHIN, connection.return_to_pool()).await;
-            }
-            _ => drop(connection.detach()),
-        }
-    });
-}
-
-/// Reads what is left of the statements that the handler dropped. The error of one says nothing of the next statement, and can quote a value: if
-/// it aborted the transaction, the next statement says so.
-pub(crate) async fn settle(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-    loop {
-        match connection.flush().await {
-            Err(error) if is_rejection(&error) => {}
-            settled => return settled,
-        }
+    // Before the next statement of the connection.
+    while is_open(&connection) {
+        PgTransactionManager::start_rollback(&mut connection);
     }
+    // What is dropped at the end of the time is closed.
+    runtime.spawn(async move { timeout(TEST_WITHIN, connection.return_to_pool()).await });
 }
 
 /// Returns true unless `sqlx` has ended the transaction.
@@ -137,11 +121,4 @@ pub(crate) fn is_open(connection: &PgConnection) -> bool {
 /// Returns how many transactions are open: one, and its savepoints.
 fn depth(connection: &PgConnection) -> usize {
     PgTransactionManager::get_transaction_depth(connection)
-}
-
-/// Rolls the transaction back before the next statement of the connection, or when it returns to its pool.
-pub(crate) fn roll_back(connection: &mut PgConnection) {
-    while is_open(connection) {
-        PgTransactionManager::start_rollback(connection);
-    }
 }
