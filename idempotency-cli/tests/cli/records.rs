@@ -152,7 +152,7 @@ async fn the_state_says_whether_a_claim_is_held_failed_or_freed() {
     for (window, failure, state, said) in [
         (EARLY + HELD, None, "held", "held: "),
         (LATE, None, "held", "held: "),
-        (EARLY + 3_600, None, "held", "its lease has expired"),
+        (EARLY + 3_600, None, "lease_over", "its lease has expired"),
         (LATE, Some("Declined"), "failed", "its run failed"),
         (LATE, Some("ResolvedByOperator"), "freed", freed),
     ] {
