@@ -309,8 +309,7 @@ impl Connections {
     async fn acquire_of_pool(&self, within: Duration) -> Result<PoolConnection<Postgres>, Failure> {
         self.renew_password(within).await?;
         // The future is large: it is made in the box, and not copied into it.
-        let place = Box::new_uninit();
-        let acquiring = Box::into_pin(Box::write(place, self.pool.acquire()));
+        let acquiring = Box::into_pin(Box::write(Box::new_uninit(), self.pool.acquire()));
         let acquired = self.within(within, acquiring).await;
         if let (Err(failure), Some(passwords)) = (&acquired, &self.passwords)
             && failure.error.kind() == StoreErrorKind::Credentials
@@ -424,9 +423,7 @@ impl InUse<'_> {
         let rows = async {
             if in_own {
                 // A process that is lost before the end leaves the row locked for as long as its request could take.
-                let left = self.wait().max(TEST_WITHIN).as_millis();
-                let limit = format!("SET LOCAL idle_in_transaction_session_timeout = {left}");
-                self.raw(format!("BEGIN; {limit}")).await?;
+                self.raw(statement::begin(Some(self.wait()))).await?;
             }
             let arguments = statement.arguments.map_err(sqlx::Error::Encode)?;
             // The text has no value of a call: each is a parameter.

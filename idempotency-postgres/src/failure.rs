@@ -132,7 +132,6 @@ impl Whom {
                  put a pooler before the server"
                     .to_owned(),
             ),
-            "08P01" => (Kind::Rejected, POOLER.to_owned()),
             _ => {
                 let (kind, remedy) = self.of_statement(code, "");
                 (kind, remedy.unwrap_or_else(|| REACH.to_owned()))

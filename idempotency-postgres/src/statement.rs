@@ -15,21 +15,19 @@ pub(crate) use self::parameters::Statement;
 
 use crate::columns::{self, ID, Value, stored};
 
-/// Begins the transaction of a handler, and marks it: the mark ends with it. It ends itself if it waits for longer than `left`. No query is in
-/// it, because the handler can set its isolation level until the first one.
+/// Begins the transaction of a handler, or of a statement behind a pooler, and marks it: the mark ends with it. It ends itself if it waits for
+/// longer than `left`. No query is in it, because the handler can set its isolation level until the first one.
 pub(crate) fn begin(left: Option<Duration>) -> String {
     let mut text = "BEGIN; SET LOCAL idempotency.transaction = 'open'".to_owned();
     if let Some(left) = left {
-        let left = left.as_millis().clamp(1_000, LONGEST);
+        // The server accepts no longer one.
+        let left = left.as_millis().clamp(1_000, i32::MAX as u128);
         for limit in ["lock_timeout", "idle_in_transaction_session_timeout"] {
             text += &format!("; SET LOCAL {limit} = {left}");
         }
     }
     text
 }
-
-/// The longest limit of the server, in milliseconds.
-const LONGEST: u128 = i32::MAX as u128;
 
 /// What the error of the server quotes if the transaction of the handler has ended.
 pub(crate) const NOT_OPEN: &str = "not in the transaction of the handler ";
@@ -204,16 +202,13 @@ impl Statements {
         wait: Option<Duration>,
     ) -> Statement {
         let next = parameters.len() + 1;
-        let kept = self.texts.lock();
-        let mut kept = kept.unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
         let text = match kept.iter().find(|(it, _)| *it == shape) {
             Some((_, text)) => text.clone(),
             None => {
                 // How long the statement waits for another transaction is set for this statement alone.
-                let mut then = "'own'".to_owned();
-                if wait.is_some() {
-                    then = format!("set_config('lock_timeout', ${}, true)", next + 1);
-                }
+                let limit = format!("set_config('lock_timeout', ${}, true)", next + 1);
+                let mut then = wait.map_or("'own'".to_owned(), |_| limit);
                 if shape.in_open {
                     then = if_open(&then);
                 }
