@@ -117,21 +117,14 @@ impl Whom {
     fn of_connection(&self, code: &str) -> (Kind, String) {
         let role = &self.role;
         match code {
-            "28P01" | "28000" => (
-                Kind::Credentials,
-                format!(
-                    "check the password of the role `{role}`, and that `pg_hba.conf` lets it in from this address; a token of IAM is valid \
-                     for 15 minutes"
-                ),
-            ),
+            "28P01" | "28000" => (Kind::Credentials, format!(
+                "check the password of the role `{role}`, and that `pg_hba.conf` lets it in from this address; a token of IAM is valid for 15 minutes"
+            )),
             "3D000" => (Kind::TableMissing, "create the database, or correct its name in the URL".to_owned()),
             "42501" => (Kind::AccessDenied, format!("grant CONNECT on the database to the role `{role}`")),
-            "53300" | "53400" => (
-                Kind::Throttled,
+            "53300" | "53400" => (Kind::Throttled,
                 "the server has as many connections as it may have: raise its `max_connections`, limit the concurrency of the function, or \
-                 put a pooler before the server"
-                    .to_owned(),
-            ),
+                 put a pooler before the server".to_owned()),
             _ => {
                 let (kind, remedy) = self.of_statement(code, "");
                 (kind, remedy.unwrap_or_else(|| REACH.to_owned()))
