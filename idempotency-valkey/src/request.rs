@@ -13,7 +13,7 @@ use idempotency_core::store::{Condition, Operand, RecordWrite, StoreError, Store
 use idempotency_core::time::EpochSeconds;
 use redis::{Arg, Cmd};
 
-use crate::script::{FORMAT, Script, Scripts};
+use crate::script::{Script, Scripts};
 
 /// What the name of a step's field begins with.
 pub(crate) const STEP: &str = "step:";
@@ -99,7 +99,6 @@ impl Request {
             Write::Delete => {}
             Write::Step { name, result } => {
                 request.command.arg("same").arg(0);
-                request.command.arg(FORMAT.0).arg(FORMAT.1);
                 request.step(name, result.as_str())?;
             }
         }
@@ -142,7 +141,6 @@ impl Request {
         for attribute in remove {
             self.command.arg(attribute.default_name());
         }
-        self.command.arg(FORMAT.0).arg(FORMAT.1);
         for (attribute, value) in set.fields().filter(|(it, _)| !is_removed(*it)) {
             let name = attribute.default_name();
             match value {
@@ -293,12 +291,12 @@ mod tests {
         // Frozen: it is the stored format.
         assert_eq!(
             line(&Write::Put(full()), &Condition::NoRecord),
-            "put 1213200 0 v 1 expiration 1700003600 in_progress_expiration 1700000900000 status INPROGRESS data {\"id\":7} \
+            "put 1213200 0 expiration 1700003600 in_progress_expiration 1700000900000 status INPROGRESS data {\"id\":7} \
              validation c4ca owner 07 failure Timeout operation shop::pay decision {} event {\"all\":1} steps '' step:a b 2 undo []"
         );
         assert_eq!(
             line(&Write::Put(Record::default()), &Condition::NoRecord),
-            "put never 0 v 1"
+            "put never 0"
         );
     }
 
@@ -313,17 +311,17 @@ mod tests {
             owner: full().owner,
             ..Record::default()
         };
-        assert_eq!(update(owner.clone(), &[]), "update same 0 v 1 owner 07");
+        assert_eq!(update(owner.clone(), &[]), "update same 0 owner 07");
         let removed = [Attribute::Owner, Attribute::Steps, Attribute::Expiration];
         assert_eq!(
             update(owner, &removed),
-            "update never 3 owner steps expiration v 1"
+            "update never 3 owner steps expiration"
         );
         let steps = Record {
             steps: full().steps,
             ..Record::default()
         };
-        assert_eq!(update(steps, &[]), "update same 0 v 1 steps '' step:a b 2");
+        assert_eq!(update(steps, &[]), "update same 0 steps '' step:a b 2");
     }
 
     #[test]
@@ -334,7 +332,7 @@ mod tests {
             name: "a:b".to_owned(),
             result: Data::new("7"),
         };
-        assert_eq!(line(&step, &none), "step same 0 v 1 step:a:b 7");
+        assert_eq!(line(&step, &none), "step same 0 step:a:b 7");
     }
 
     #[test]
@@ -385,7 +383,7 @@ mod tests {
             let remove = Vec::new();
             let update = Write::Update(Change { set, remove });
             let line = line(&update, &Condition::NoRecord);
-            let expected = format!("update {seconds} 0 v 1 expiration");
+            let expected = format!("update {seconds} 0 expiration");
             assert!(line.starts_with(&expected), "{line}");
         }
     }

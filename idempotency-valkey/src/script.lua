@@ -88,10 +88,10 @@ else
     if #removed > 1 or not wrote then write('HDEL', key, unpack(removed)) end
   end
   -- Before the old fields go: without a field the key is missing, and a cluster that moves its slot refuses the next command.
-  write('HSET', key, unpack(arguments, first))
+  write('HSET', key, 'v', '1', unpack(arguments, first))
   -- A put leaves no other field, and an update that reads all of them leaves no other step.
   if exists and #names == 0 then
-    local set = {}
+    local set = {v = true}
     for i = first, #arguments, 2 do set[arguments[i]] = true end
     for name in pairs(record) do
       if not set[name] and (is_put or name:sub(1, 5) == 'step:') then write('HDEL', key, name) end

@@ -271,7 +271,8 @@ mod tests {
             format!("== '{}'", Attribute::Event.default_name()),
             format!("record.{steps}"),
             format!(":sub(1, {}) == '{STEP}'", STEP.len()),
-            format!("'HSET', key, '{}', '{}'", FORMAT.0, FORMAT.1),
+            format!("'HSET', key, '{}', '{}', unpack", FORMAT.0, FORMAT.1),
+            format!("{{{} = true}}", FORMAT.0),
             format!("record.{} ~= '{}'", FORMAT.0, FORMAT.1),
         ];
         for text in in_script {
