@@ -44,6 +44,12 @@ impl Info {
             let text = format!("its version is `{version}`: use Redis 6.2 or later, or Valkey");
             return refuse(StoreErrorKind::WrongSchema, &text);
         }
+        if self.field("loading") == "1" {
+            return refuse(
+                StoreErrorKind::Internal,
+                "it is LOADING its data: wait until it has",
+            );
+        }
         // A replica in a cluster says where the primary is.
         if self.is_replica() && self.field("cluster_enabled") != "1" {
             return refuse(StoreErrorKind::Internal, REPLICA);
@@ -73,6 +79,7 @@ mod tests {
     fn a_server_that_would_lose_records_or_cannot_perform_writes_is_refused() {
         let good = [
             ("redis_version", "7.2.4"),
+            ("loading", "0"),
             ("role", "master"),
             ("maxmemory_policy", "noeviction"),
         ];
@@ -97,6 +104,12 @@ mod tests {
                 "",
                 StoreErrorKind::WrongSchema,
                 "its version is ``",
+            ),
+            (
+                "loading",
+                "1",
+                StoreErrorKind::Internal,
+                "it is LOADING its data",
             ),
             (
                 "role",
