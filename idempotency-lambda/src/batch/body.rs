@@ -258,6 +258,10 @@ mod tests {
                 "is a pointer of the SQS extended client",
             ),
             (
+                r#"["s3cr3t", {}]"#.as_bytes(),
+                "does not fit its type (an array, where",
+            ),
+            (
                 &[0xf3, 0x89, 0x9a, 0xc2, 0x0a],
                 "is an aggregate of the Kinesis Producer Library",
             ),

@@ -206,6 +206,9 @@ mod tests {
 
     #[test]
     fn the_path_is_that_of_the_event_and_no_two_of_them_become_one() {
+        let operation = Operation::builder("shop::paths").key("id");
+        let operation = operation.store(Arc::new(MemoryStore::new())).build();
+        let host = LambdaHost::new(operation.unwrap());
         for (kind, stage, path, expected, is_that_of_the_uri) in [
             ("v2", "$default", "/payments", "/payments", true),
             ("v2", "prod", "/prod/payments", "/prod/payments", true),
@@ -221,6 +224,8 @@ mod tests {
             let (parts, _) = request(kind, path, stage).into_parts();
             let found = path_of_event(&parts, true);
             assert_eq!(found.as_deref(), Some(expected), "{kind} {stage} {path}");
+            assert_eq!(host.sent_path(&parts), found, "{kind} {stage} {path}");
+            assert!(host.request_context(&parts).unwrap().is_object());
             assert_eq!(parts.uri.path() == expected, is_that_of_the_uri, "{path}");
             let without = path_of_event(&parts, false);
             assert_eq!(without.as_deref(), Some(path), "{kind} {stage}");

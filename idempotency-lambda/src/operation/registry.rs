@@ -382,3 +382,23 @@ fn built_twice(path: &str, prefix: &str) -> ConfigurationError {
          its own (if they are one operation, set `shared_key_prefix` on both)"
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operation_shares_its_prefix_only_if_each_time_it_is_built_it_does() {
+        let claim = |path, shares| {
+            let key_settings = KeySettings {
+                key: None,
+                validate: None,
+                hash: HashAlgorithm::Md5,
+            };
+            claim_built(path, "registry.shares", key_settings, shares)
+        };
+        assert_eq!(claim("pay", true).ok(), Some(true));
+        assert_eq!(claim("pay", false).ok(), Some(false));
+        assert!(claim("refund", true).is_err());
+    }
+}

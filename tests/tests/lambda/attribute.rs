@@ -2,6 +2,7 @@
 //!
 //! The function `header` on the requests of each source: the raw events, and the events that `aws_lambda_events` writes.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use aws_lambda_events::event::alb::AlbTargetGroupRequest;
@@ -10,6 +11,7 @@ use aws_lambda_events::event::lambda_function_urls::LambdaFunctionUrlRequest;
 use idempotency_core::config::{Settings, Variables};
 use idempotency_core::operation::{CompiledOperation, Identity};
 use idempotency_core::record::Field;
+use idempotency_core::store::MemoryStore;
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
     BoxError, Context, Error, ErrorKind, KeyRequired, LambdaEvent, Payload, Raw, Replay, idempotent,
@@ -125,19 +127,24 @@ async fn the_future_of_a_call_does_not_grow_with_what_its_handler_holds() {
     assert_eq!(call.await.unwrap(), 1);
 }
 
-#[idempotent(payload = order, key_prefix = "own.store", store = OWN.with(Arc::clone))]
+#[idempotent(payload = order, key_prefix = "own.store", store = OWN.with_borrow(Arc::clone))]
 async fn with_own_store(order: u32) -> Result<u32, BoxError> {
     Ok(order)
 }
 
 thread_local! {
-    static OWN: Arc<idempotency_core::store::MemoryStore> = Arc::default();
+    static OWN: RefCell<Arc<MemoryStore>> = RefCell::default();
 }
 
 #[tokio::test]
 async fn the_store_of_an_attribute_is_used_if_no_test_sets_a_backend() {
     with_own_store(1).await.unwrap();
-    assert_eq!(OWN.with(|store| store.len()), 1);
+    // The expression gives another store from now on.
+    let first = OWN.take();
+    for order in [1, 2] {
+        with_own_store(order).await.unwrap();
+    }
+    assert_eq!((first.len(), OWN.take().len()), (1, 2));
 }
 
 #[tokio::test]

@@ -155,3 +155,27 @@ impl<T: Body> FromRecord<SqsEvent> for Message<T> {
         IdentifiedCall::new(operation, &self.body, deadline)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_queue_says_whether_it_is_fifo_and_without_one_its_message_does() {
+        for (queue, has_deduplication_id, expected) in [
+            (Some("arn:aws:sqs:eu-west-1:1:orders.fifo"), false, true),
+            (Some("arn:aws:sqs:eu-west-1:1:orders"), true, false),
+            (Some(""), true, true),
+            (None, true, true),
+            (None, false, false),
+        ] {
+            let mut message = SqsMessage::default();
+            message.event_source_arn = queue.map(str::to_owned);
+            if has_deduplication_id {
+                let id = ("MessageDeduplicationId".to_owned(), "d-1".to_owned());
+                message.attributes.extend([id]);
+            }
+            assert_eq!(is_fifo(&message), expected, "{queue:?}");
+        }
+    }
+}

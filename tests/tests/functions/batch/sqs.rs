@@ -107,6 +107,23 @@ async fn a_batch_that_cannot_validate_fails_before_a_handler_runs() {
 }
 
 #[tokio::test]
+async fn a_batch_validates_a_body_with_steps_and_a_whole_record_without_them() {
+    let steps = builder("batch.sqs.steps_of_body").key("order_id");
+    let whole = builder("batch.sqs.whole_record").key("messageId");
+    for (operation, key_from) in [
+        (steps.steps(Steps::Keep), KeyFrom::Body),
+        (whole.validate("@"), KeyFrom::Record),
+    ] {
+        let shop = Shop::new();
+        let batch = Batch::new(&operation.build().unwrap()).key_from(key_from);
+        let event = queue(&["a"]);
+        let delivered = shop.deliver(Source::Standard, &batch, &event, MINUTE);
+        assert!(delivered.await.unwrap().is_empty(), "{key_from:?}");
+        assert_eq!(shop.ran(), ["a"]);
+    }
+}
+
+#[tokio::test]
 async fn a_key_over_the_record_sees_the_messages_attributes_and_the_parsed_body() {
     let shop = Shop::new();
     let operation = builder("batch.sqs.record")
