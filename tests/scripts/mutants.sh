@@ -47,7 +47,10 @@ for part in "${parts[@]}"; do
     http) package=idempotency-http own=() ;;
     dynamodb) package=idempotency-dynamodb own=(--lib --test clients) others=(idempotency-tests -- --test dynamodb) ;;
     lean) package=dynamodb-lean-client others=(idempotency-dynamodb -- --test clients) ;;
-    lambda) package=idempotency-lambda ;;
+    lambda)
+        package=idempotency-lambda own=(--lib --features batch,http,metrics)
+        others=(idempotency-tests -- --test functions --test in_lambda --test lambda -- --skip properties)
+        ;;
     *)
         echo "mutants.sh: \`$part\` is not one of protocol, engine, key, http, dynamodb, lean, lambda" >&2
         exit 2
