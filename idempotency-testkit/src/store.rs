@@ -9,14 +9,14 @@ use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId, StoredEvent};
 use idempotency_core::store::{
-    Change, Consistency, OpenTransaction, RecordWrite, ScanPage, ScanRequest, SendLog, Staged,
-    Store, StoreError, StoreErrorKind, StoreLimits, StoreReply, StoreRequest, StoreScan,
+    Consistency, OpenTransaction, RecordWrite, ScanPage, ScanRequest, SendLog, Staged, Store,
+    StoreError, StoreErrorKind, StoreLimits, StoreReply, StoreRequest, StoreScan,
     TransactionRequest, Write,
 };
 
 use crate::lock::lock;
 
-/// A method for each kind of request, for every [`Store`]. Each has a [`SendLog`] of its own, without a time limit.
+/// A write and a read, for every [`Store`]. Each has a [`SendLog`] of its own, without a time limit.
 pub trait StoreExt: Store {
     /// Performs a write if the condition holds.
     fn write<'a>(
@@ -29,43 +29,6 @@ pub trait StoreExt: Store {
             let request = StoreRequest::write(id, &write, condition);
             self.send(request, &SendLog::new()).await
         })
-    }
-
-    /// Performs a transaction.
-    fn transact<'a>(&'a self, transaction: TransactionRequest<'a>) -> BoxFuture<'a, StoreReply> {
-        Box::pin(async move {
-            let request = StoreRequest::Transact(transaction);
-            self.send(request, &SendLog::new()).await
-        })
-    }
-
-    /// Replaces the whole record if the condition holds.
-    fn put<'a>(
-        &'a self,
-        id: &'a RecordId,
-        record: &Record,
-        condition: &'a Condition,
-    ) -> BoxFuture<'a, StoreReply> {
-        self.write(id, Write::Put(record.clone()), condition)
-    }
-
-    /// Changes some attributes if the condition holds.
-    fn update<'a>(
-        &'a self,
-        id: &'a RecordId,
-        change: &Change,
-        condition: &'a Condition,
-    ) -> BoxFuture<'a, StoreReply> {
-        self.write(id, Write::Update(change.clone()), condition)
-    }
-
-    /// Deletes the record if the condition holds.
-    fn delete<'a>(
-        &'a self,
-        id: &'a RecordId,
-        condition: &'a Condition,
-    ) -> BoxFuture<'a, StoreReply> {
-        self.write(id, Write::Delete, condition)
     }
 
     /// Reads the record.
@@ -209,13 +172,14 @@ pub enum StoreFault {
 ///
 /// ```
 /// use idempotency_core::record::{Record, RecordId};
-/// use idempotency_core::store::{Condition, MemoryStore, StoreReply};
+/// use idempotency_core::store::{Condition, MemoryStore, StoreReply, Write};
 /// use idempotency_testkit::store::{FaultyStore, StoreExt, StoreFault, StoreOperation};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let store = FaultyStore::new(MemoryStore::new());
 /// store.inject(StoreOperation::Put, 1, StoreFault::LoseReply);
-/// let put = store.put(&RecordId::new("a#1"), &Record::default(), &Condition::NoRecord).await;
+/// let (id, put) = (RecordId::new("a#1"), Write::Put(Record::default()));
+/// let put = store.write(&id, put, &Condition::NoRecord).await;
 /// assert!(matches!(put, StoreReply::Failed { maybe_applied: true, .. }));
 /// assert_eq!(store.inner().len(), 1);
 /// assert_eq!(store.count(StoreOperation::Put), 1);
@@ -269,13 +233,13 @@ impl<S: Store> FaultyStore<S> {
     ///
     /// ```
     /// use idempotency_core::record::{Record, RecordId};
-    /// use idempotency_core::store::{Condition, Consistency, MemoryStore, SendLog, Store, StoreReply, StoreRequest};
+    /// use idempotency_core::store::{Condition, Consistency, MemoryStore, SendLog, Store, StoreReply, StoreRequest, Write};
     /// use idempotency_testkit::store::{FaultyStore, StoreExt};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// let (store, id, log) = (FaultyStore::new(MemoryStore::new()), RecordId::new("a#1"), SendLog::new());
     /// store.lag(1);
-    /// store.put(&id, &Record::default(), &Condition::NoRecord).await;
+    /// store.write(&id, Write::Put(Record::default()), &Condition::NoRecord).await;
     /// let eventual = store.send(StoreRequest::Read(&id, Consistency::Eventual), &log).await;
     /// assert!(matches!(eventual, StoreReply::Found { record: None, .. }));
     /// let strong = store.send(StoreRequest::Read(&id, Consistency::Strong), &log).await;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
+use idempotency_core::store::Write;
 use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder, LeanClient};
 use idempotency_testkit::store::StoreExt;
 use tokio::io::{AsyncWriteExt, BufReader};
@@ -39,7 +40,11 @@ async fn the_process() {
     let end = match store.and_then(DynamoDbStoreBuilder::build) {
         Ok(store) => {
             let (id, record) = (RecordId::new("a#1"), Record::default());
-            said_in_full(&store.put(&id, &record, &Condition::NoRecord).await)
+            said_in_full(
+                &store
+                    .write(&id, Write::Put(record), &Condition::NoRecord)
+                    .await,
+            )
         }
         Err(error) => error.to_string(),
     };

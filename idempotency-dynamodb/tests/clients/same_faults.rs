@@ -14,7 +14,7 @@ use aws_sdk_dynamodb::config::{
 };
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
-use idempotency_core::store::Store;
+use idempotency_core::store::{Store, Write};
 use idempotency_dynamodb::DynamoDbStore;
 use idempotency_testkit::store::StoreExt;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -173,7 +173,11 @@ struct End {
 
 async fn claimed(store: &DynamoDbStore) -> String {
     let (id, record) = (RecordId::new("a#1"), Record::default());
-    said_in_full(&store.put(&id, &record, &Condition::NoRecord).await)
+    said_in_full(
+        &store
+            .write(&id, Write::Put(record), &Condition::NoRecord)
+            .await,
+    )
 }
 
 /// Returns how a claim ends. `warm` calls the server once before it, so that the claim meets an open connection.

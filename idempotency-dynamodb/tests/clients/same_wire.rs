@@ -76,10 +76,14 @@ async fn sent(
         remove: vec![Attribute::Owner],
     };
     let claimable = claimable(EpochMillis::new(1_700_000_000_999), OnTimeout::Rerun);
-    store.put(&id, &record, &claimable).await;
-    store.update(&id, &change, &held_by(&owner)).await;
+    store
+        .write(&id, Write::Put(record.clone()), &claimable)
+        .await;
+    store
+        .write(&id, Write::Update(change.clone()), &held_by(&owner))
+        .await;
     store.write(&id, step, &held_by(&owner)).await;
-    store.delete(&id, &held_by(&owner)).await;
+    store.write(&id, Write::Delete, &held_by(&owner)).await;
     store.get(&id).await;
     Ok(wire.take())
 }
@@ -220,9 +224,17 @@ pub(crate) enum RequestKind {
 async fn replied(store: &DynamoDbStore, request: RequestKind) -> StoreReply {
     let (id, is_new) = (RecordId::new("charge#1"), Condition::NoRecord);
     match request {
-        RequestKind::Put => store.put(&id, &Record::default(), &is_new).await,
-        RequestKind::Update => store.update(&id, &Change::default(), &is_new).await,
-        RequestKind::Delete => store.delete(&id, &is_new).await,
+        RequestKind::Put => {
+            store
+                .write(&id, Write::Put(Record::default()), &is_new)
+                .await
+        }
+        RequestKind::Update => {
+            store
+                .write(&id, Write::Update(Change::default()), &is_new)
+                .await
+        }
+        RequestKind::Delete => store.write(&id, Write::Delete, &is_new).await,
         RequestKind::Get => store.get(&id).await,
     }
 }

@@ -123,7 +123,7 @@ impl Trial {
     pub(super) async fn clean_up(&self) {
         let ids = lock(&self.ids).clone();
         for id in ids {
-            self.store.delete(&id, &always()).await;
+            self.store.write(&id, Write::Delete, &always()).await;
         }
     }
 
@@ -175,7 +175,10 @@ impl Key<'_> {
 
     /// Sends a put, and returns the reply without a check.
     pub(super) async fn put_unchecked(&self, record: &Record, condition: &Condition) -> StoreReply {
-        self.trial.store.put(&self.id, record, condition).await
+        self.trial
+            .store
+            .write(&self.id, Write::Put(record.clone()), condition)
+            .await
     }
 
     pub(super) async fn update_unchecked(
@@ -183,7 +186,10 @@ impl Key<'_> {
         change: &Change,
         condition: &Condition,
     ) -> StoreReply {
-        self.trial.store.update(&self.id, change, condition).await
+        self.trial
+            .store
+            .write(&self.id, Write::Update(change.clone()), condition)
+            .await
     }
 
     pub(super) async fn put(
@@ -207,7 +213,11 @@ impl Key<'_> {
     }
 
     pub(super) async fn delete(&self, condition: &Condition, expected: Expected<'_>) -> Check {
-        let write = self.trial.store.delete(&self.id, condition).await;
+        let write = self
+            .trial
+            .store
+            .write(&self.id, Write::Delete, condition)
+            .await;
         check_outcome("a delete", write, expected)
     }
 

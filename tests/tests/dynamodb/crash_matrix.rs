@@ -235,10 +235,10 @@ async fn a_write_of_a_dead_process_changes_nothing_when_it_arrives_late() {
     assert_eq!(harness.retry(&charge).await, "runs: run 2");
     // The completion of the dead process arrives.
     let parts = (completion.id, completion.write, completion.condition);
-    let (Some(id), Some(Write::Update(change)), Some(condition)) = parts else {
+    let (Some(id), Some(write @ Write::Update(_)), Some(condition)) = parts else {
         panic!("the last call was the completion");
     };
-    let arrived = store.inner().update(&id, &change, &condition).await;
+    let arrived = store.inner().write(&id, write, &condition).await;
     assert!(matches!(arrived, StoreReply::ConditionFailed { .. }));
     assert_eq!(harness.retry(&charge).await, "the response of run 2");
 }

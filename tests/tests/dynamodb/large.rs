@@ -375,14 +375,19 @@ impl Claimed {
 
     /// Claims the key for this owner.
     async fn claim(&self, number: u8, condition: &Condition) {
-        let placed = self.store.put(&self.id, &claim(number), condition).await;
+        let placed = self
+            .store
+            .write(&self.id, Write::Put(claim(number)), condition)
+            .await;
         assert!(matches!(placed, StoreReply::Applied { .. }), "{placed:?}");
     }
 
     /// Completes the key with this response, as this owner.
     async fn complete(&self, number: u8, response: &str) -> StoreReply {
         let (change, held) = (completion(response), held_by(&owner(number)));
-        self.store.update(&self.id, &change, &held).await
+        self.store
+            .write(&self.id, Write::Update(change), &held)
+            .await
     }
 
     /// Completes the key as this owner, and asserts that the completion is applied.

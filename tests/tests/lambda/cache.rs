@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aws_lambda_events::apigw::{ApiGatewayV2httpRequest, ApiGatewayV2httpResponse};
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::store::{Consistency, MemoryStore};
+use idempotency_core::store::{Consistency, MemoryStore, Write};
 use idempotency_lambda::ErrorKind::{
     AlreadyInProgress, CompletionUnknown, PayloadMismatch, ResponseUnavailable, StoreFailed,
 };
@@ -163,7 +163,7 @@ async fn an_evicted_response_is_replayed_until_the_read_sees_the_eviction() {
     harness.store.lag(1);
     assert_eq!(harness.end(&charge, order()).await, Ran(1));
     let (id, everything) = (id(&charge, &json!(7)), Condition::All(Vec::new()));
-    harness.store.delete(&id, &everything).await;
+    harness.store.write(&id, Write::Delete, &everything).await;
     assert_eq!(harness.end_elsewhere(&charge, order()).await, Replayed(1));
     harness.store.lag(0);
     assert_eq!(harness.end_elsewhere(&charge, order()).await, Ran(2));

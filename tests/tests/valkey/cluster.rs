@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use idempotency_core::record::{Field, OwnerToken, Record};
 use idempotency_core::store::{
-    Condition, Consistency, Replaced, ScanRequest, StoreReply, StoreScan as _,
+    Condition, Consistency, Replaced, ScanRequest, StoreReply, StoreScan as _, Write,
 };
 use idempotency_lambda::BoxError;
 use idempotency_testkit::store::StoreExt;
@@ -190,7 +190,9 @@ async fn a_put_replaces_the_whole_record_of_a_slot_that_moves() -> Result<(), Bo
         ..Record::default()
     };
     let id = idempotency_tests::id(&charge(), &json!(order));
-    let reply = store.put(&id, &record, &Condition::All(Vec::new())).await;
+    let reply = store
+        .write(&id, Write::Put(record), &Condition::All(Vec::new()))
+        .await;
     let StoreReply::Applied {
         replaced: Replaced::Record(old),
         maybe_again: false,

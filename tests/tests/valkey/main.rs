@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use idempotency_core::record::{Attribute, Field, Record, Status};
-use idempotency_core::store::{Change, Condition, Operand, Store, StoreReply};
+use idempotency_core::store::{Change, Condition, Operand, Store, StoreReply, Write};
 use idempotency_core::system::SystemClock;
 use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_lambda::{Backend, BoxError, Deadline, Operation, Outcome, with_backend};
@@ -133,7 +133,7 @@ async fn end_lease(store: &Arc<ValkeyStore>, order: &str) {
     let id = idempotency_tests::id(&charge(), &json!(order));
     let status = Operand::Text(Status::InProgress.as_str().to_owned());
     let claimed = Condition::Equals(Attribute::Status, status);
-    let reply = store.update(&id, &change, &claimed).await;
+    let reply = store.write(&id, Write::Update(change), &claimed).await;
     assert!(matches!(reply, StoreReply::Applied { .. }), "{reply:?}");
 }
 

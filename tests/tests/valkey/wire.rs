@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use idempotency_core::record::{Attribute, Record, Status};
 use idempotency_core::store::{
-    Change, Condition, Operand, ScanRequest, StoreReply, StoreScan as _,
+    Change, Condition, Operand, ScanRequest, StoreReply, StoreScan as _, Write,
 };
 use idempotency_core::time::EpochSeconds;
 use idempotency_lambda::{BoxError, ErrorKind};
@@ -200,7 +200,7 @@ async fn what_no_caller_asked_for_is_not_sent() -> Result<(), BoxError> {
         set: Record::default(),
         remove: Vec::new(),
     };
-    let reply = store.update(&id, &change, &claimed).await;
+    let reply = store.write(&id, Write::Update(change), &claimed).await;
     assert!(
         matches!(reply, StoreReply::ConditionFailed { .. }),
         "{reply:?}"
@@ -222,7 +222,9 @@ async fn a_foreign_record_with_an_event_alone_is_there_and_numbers_compare_as_th
         remove: Vec::new(),
     };
     server.ask(&["HSET", &record_key("1"), "event", "x"]);
-    let reply = store.update(&id, &change, &Condition::NoRecord).await;
+    let reply = store
+        .write(&id, Write::Update(change.clone()), &Condition::NoRecord)
+        .await;
     let there = matches!(
         reply,
         StoreReply::ConditionFailed {
@@ -266,7 +268,9 @@ async fn a_foreign_record_with_an_event_alone_is_there_and_numbers_compare_as_th
                 Condition::Differs(Attribute::Expiration, at()),
                 Condition::Below(Attribute::Expiration, at()),
             ] {
-                let reply = store.update(&id, &change, &condition).await;
+                let reply = store
+                    .write(&id, Write::Update(change.clone()), &condition)
+                    .await;
                 let is_applied = matches!(reply, StoreReply::Applied { .. });
                 let holds = condition.holds(Some(&record));
                 assert_eq!(is_applied, holds, "{text}: {condition:?}");

@@ -61,8 +61,8 @@ async fn a_response_of_more_than_400_kb_that_is_not_split_is_an_error_before_any
     let store = KIND.with_client(wire.client()).compress_above(None);
     let store = store.split_large_responses(false).build().unwrap();
     for write in [
-        store.put(&id(), &large, &Condition::NoRecord).await,
-        store.update(&id(), &change, &Condition::NoRecord).await,
+        store.write(&id(), Write::Put(large), &Condition::NoRecord).await,
+        store.write(&id(), Write::Update(change), &Condition::NoRecord).await,
     ] {
         let text = said_in_full(&write);
         let begin = "TooLarge: the record has 409615 bytes and DynamoDB table `payments`";

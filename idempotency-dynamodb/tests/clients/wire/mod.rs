@@ -7,7 +7,7 @@ mod transactions;
 
 use idempotency_core::protocol::condition::{Condition, held_by};
 use idempotency_core::record::{Field, OwnerToken, Record, RecordId, Status};
-use idempotency_core::store::{StoreError, StoreReply};
+use idempotency_core::store::{StoreError, StoreReply, Write};
 use idempotency_core::time::EpochSeconds;
 use idempotency_dynamodb::DynamoDbStore;
 use idempotency_testkit::store::StoreExt;
@@ -39,7 +39,7 @@ fn fence() -> Condition {
 
 /// Returns the outcome of a claim.
 async fn claimed(store: &DynamoDbStore) -> StoreReply {
-    store.put(&id(), &claim(), &Condition::NoRecord).await
+    store.write(&id(), Write::Put(claim()), &Condition::NoRecord).await
 }
 
 /// A message that an error quotes, because it can contain no value of an item.

@@ -70,7 +70,7 @@ async fn the_sort_key_of_a_composite_key_contains_the_id() {
     let store = KIND.with_client(wire.client()).partition_key("pk");
     let store = store.composite_key("sk", "idempotency#charge");
     let store = store.build().unwrap();
-    assert_applied(&store.delete(&id(), &Condition::NoRecord).await);
+    assert_applied(&store.write(&id(), Write::Delete, &Condition::NoRecord).await);
     assert_eq!(said(&store.get(&id()).await), "found no record");
     assert_sent(&wire, "the sort key of a composite key contains the id");
 }

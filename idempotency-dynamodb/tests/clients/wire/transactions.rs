@@ -6,7 +6,6 @@ use idempotency_core::store::{
     StoreRequest, TransactionRequest, Write,
 };
 use idempotency_dynamodb::transact;
-use idempotency_testkit::store::StoreExt;
 use serde_json::{Value, json};
 
 use super::{assert_applied, assert_sent, fence, id, replies, store};
@@ -92,7 +91,8 @@ async fn a_transaction_without_a_record_contains_the_staged_writes_alone() {
         staged: &staged(),
         token: "t",
     };
-    assert_applied(&store(&wire).transact(transaction).await);
+    let request = StoreRequest::Transact(transaction);
+    assert_applied(&store(&wire).send(request, &SendLog::new()).await);
     let name = "a transaction without a record contains the staged writes alone";
     assert_sent(&wire, name);
 }

@@ -199,7 +199,7 @@ async fn a_second_store_reads_what_the_first_one_wrote(trial: &Trial) -> Check {
     if read(another.as_ref(), &key.id).await?.as_ref() != Some(&record) {
         return broken("a second store of the factory does not read what the first one wrote");
     }
-    let write = another.delete(&key.id, &always()).await;
+    let write = another.write(&key.id, Write::Delete, &always()).await;
     check_outcome("a delete", write, Applied)?;
     key.finds(None).await
 }

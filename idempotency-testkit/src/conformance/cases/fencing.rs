@@ -213,7 +213,7 @@ async fn a_write_whose_reply_is_lost_is_reported_as_maybe_applied(trial: &Trial)
         let write = match operation {
             StoreOperation::Put => key.put_unchecked(&mine, &NoRecord).await,
             StoreOperation::Update => key.update_unchecked(&change, &fence).await,
-            _ => trial.store.delete(&key.id, &fence).await,
+            _ => trial.store.write(&key.id, Write::Delete, &fence).await,
         };
         let maybe_applied = match write {
             StoreReply::Applied { maybe_again, .. } => maybe_again,

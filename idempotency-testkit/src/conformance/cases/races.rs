@@ -237,7 +237,8 @@ async fn no_read_sees_a_partly_written_record(trial: &Trial) -> Check {
             for round in 0..ROUNDS {
                 if number < 2 {
                     let record = if round % 2 == 0 { &large } else { &small };
-                    store.put(&id, record, &always()).await;
+                    let put = Write::Put(record.clone());
+                    store.write(&id, put, &always()).await;
                     continue;
                 }
                 let found = read(store.as_ref(), &id).await?;

@@ -197,7 +197,8 @@ async fn transacted(
         token,
     };
     loop {
-        match store.transact(transaction).await {
+        let request = StoreRequest::Transact(transaction);
+        match store.send(request, &SendLog::new()).await {
             StoreReply::Failed { error, .. } if error.kind() == StoreErrorKind::Conflict => {}
             outcome => return outcome,
         }

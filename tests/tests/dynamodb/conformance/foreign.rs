@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::protocol::condition::{Condition, Operand, claimable, held_by};
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Attribute, OwnerToken, Record, RecordId};
-use idempotency_core::store::{Store, StoreErrorKind, StoreReply};
+use idempotency_core::store::{Store, StoreErrorKind, StoreReply, Write};
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::BoxError;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
@@ -103,7 +103,7 @@ async fn conditions_on_foreign_records_hold_in_dynamodb_exactly_if_they_hold_in_
         assert!(record.is_some(), "the item exists");
         for condition in conditions() {
             database.put("simple", item.clone()).await?;
-            let holds = match store.delete(&id, &condition).await {
+            let holds = match store.write(&id, Write::Delete, &condition).await {
                 StoreReply::Applied { .. } => true,
                 StoreReply::ConditionFailed {
                     existing,
@@ -136,7 +136,7 @@ async fn a_warm_up_detects_a_missing_table_and_other_keys() -> Result<(), BoxErr
     assert_eq!(others.kind(), StoreErrorKind::WrongSchema, "{others}");
     let (id, record) = (RecordId::new("a#1"), Record::default());
     match store("composite")?
-        .put(&id, &record, &Condition::NoRecord)
+        .write(&id, Write::Put(record), &Condition::NoRecord)
         .await
     {
         StoreReply::Failed {

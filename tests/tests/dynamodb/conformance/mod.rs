@@ -17,7 +17,7 @@ use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{
     LedgerEntry, MemoryStore, MemoryTransaction, MemoryWrites, OpenTransaction, Staged, Store,
-    StoreReply, StoreScan,
+    StoreReply, StoreScan, Write,
 };
 use idempotency_lambda::BoxError;
 use idempotency_testkit::ManualClock;
@@ -195,10 +195,14 @@ async fn two_partitions_of_one_table_share_no_records() -> Result<(), BoxError> 
     let (one, two) = (one.store().await?, two.store().await?);
     let (id, record) = (RecordId::new("charge#1"), Record::default());
     for store in [&one, &two] {
-        let put = store.put(&id, &record, &Condition::NoRecord).await;
+        let put = store
+            .write(&id, Write::Put(record.clone()), &Condition::NoRecord)
+            .await;
         assert!(matches!(put, StoreReply::Applied { .. }), "{put:?}");
     }
-    let deleted = one.delete(&id, &Condition::All(Vec::new())).await;
+    let deleted = one
+        .write(&id, Write::Delete, &Condition::All(Vec::new()))
+        .await;
     assert!(matches!(deleted, StoreReply::Applied { .. }));
     for (store, is_there) in [(one, false), (two, true)] {
         let StoreReply::Found { record, .. } = store.get(&id).await else {

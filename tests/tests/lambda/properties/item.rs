@@ -122,7 +122,10 @@ fn any_item_is_read_and_the_table_and_our_code_agree_on_whether_it_can_be_claime
             let call = call(OwnerToken::from_bytes([1; 16]), None, on_timeout);
             let _no_panic = classify(&record, now, &call);
             let condition = claimable(now, on_timeout);
-            match store.put(&id, &Record::default(), &condition).await {
+            match store
+                .write(&id, Write::Put(Record::default()), &condition)
+                .await
+            {
                 StoreReply::Applied { .. } => {
                     prop_assert!(condition.holds(Some(&record)), "{:?}", record)
                 }
