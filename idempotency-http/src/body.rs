@@ -88,8 +88,6 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
     fn size_hint(&self) -> SizeHint {
         let mut hint = match &self.rest {
             Some(rest) => rest.size_hint(),
-            // After an error fewer bytes come than were promised.
-            None if self.error.is_some() => SizeHint::new(),
             None => SizeHint::with_exact(0),
         };
         let read = self.read.as_ref().map_or(0, |data| data.len() as u64);
