@@ -326,6 +326,14 @@ mod tests {
                 builder().client(client(Some(Region::new("eu-west-1\n")))),
                 r"is `eu-west-1\n`: write",
             ),
+            (
+                builder().attribute_name(Attribute::Data, "status"),
+                "name of the data attribute is `status`",
+            ),
+            (
+                builder().partition_key(""),
+                "name of the key attribute is empty",
+            ),
             (composite("status", "p"), "sort key attribute is `status`"),
             (composite("sk", ""), "set IDEMPOTENCY_STATIC_PK_VALUE"),
             (composite("sk", &"p".repeat(2049)), "at most 2048 bytes"),

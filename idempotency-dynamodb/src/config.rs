@@ -273,6 +273,12 @@ mod tests {
             ..AttributeNames::default()
         };
         assert_eq!(names, changed);
+        let set = [(TABLE, "t"), (KEY, "pk"), (EXPIRATION, "ttl")];
+        let config = TableConfig::from_variables(&variables(&set)).unwrap();
+        assert_eq!(
+            (config.partition_key(), config.ttl_attribute()),
+            ("pk", "ttl")
+        );
     }
 
     #[test]

@@ -164,4 +164,15 @@ mod tests {
             assert!(text.ends_with(refused), "{text}");
         }
     }
+
+    #[test]
+    fn a_partition_has_a_value_of_at_most_2048_bytes() {
+        for (bytes, is_accepted) in [(0, false), (1, true), (2_048, true), (2_049, false)] {
+            assert_eq!(
+                check_partition(&"p".repeat(bytes)).is_ok(),
+                is_accepted,
+                "{bytes}"
+            );
+        }
+    }
 }

@@ -578,6 +578,11 @@ mod tests {
     fn ninety_nine_writes_can_be_staged() {
         let writes = |count: usize| writes_of((0..count).map(|n| update("t", &n.to_string())));
         assert_eq!(writes(99).unwrap().count(), 99);
+        assert!(
+            Writes::default()
+                .what()
+                .starts_with("writes of DynamoDB items")
+        );
         let error = writes(100).err().unwrap();
         assert!(error.contains("at most 99 writes"), "{error}");
     }

@@ -235,4 +235,10 @@ mod tests {
         assert!(missing.contains("it cannot be read"), "{missing}");
         std::fs::remove_dir_all(&folder).unwrap();
     }
+
+    #[test]
+    fn a_request_names_the_http_client_in_its_user_agent() {
+        let named = http_client().connector_metadata();
+        assert_eq!(named.unwrap().to_string(), "http#hyper-1.x");
+    }
 }

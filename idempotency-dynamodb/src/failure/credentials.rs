@@ -89,3 +89,80 @@ fn cause(error: &(dyn StdError + 'static)) -> Option<String> {
     let text = text.trim_end_matches(['.', ':', ' ']);
     (!text.is_empty()).then(|| text.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::table::tests::table;
+
+    const ROLE: &str = "give the function a role, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE";
+
+    fn says(error: &CredentialsError, profile: Option<&str>, timed_out: bool, expected: &str) {
+        let text = table().no_credentials(error, profile, timed_out);
+        let start = "there are no credentials for DynamoDB table `payments` in eu-west-1";
+        assert_eq!(text, format!("{start}{expected}"));
+    }
+
+    #[test]
+    fn each_cause_has_its_remedy() {
+        let correct = "correct the profile, sign in to it, or set AWS_PROFILE to another one";
+        let feature = "enable the feature `profiles` of idempotency-lambda or idempotency-dynamodb";
+        let run = "run the command of its `credential_process`, and correct it";
+        for (cause, remedy) in [
+            ("the profile has no keys", correct),
+            ("cargo feature x is off", feature),
+            ("external process: no", run),
+            (
+                "Login token: no",
+                "sign in with `aws login --profile default`",
+            ),
+            (
+                "no login/cache/a",
+                "sign in with `aws login --profile default`",
+            ),
+            (
+                "the SSO ended",
+                "sign in with `aws sso login --profile default`",
+            ),
+            (
+                "no access token",
+                "sign in with `aws sso login --profile default`",
+            ),
+        ] {
+            let error = CredentialsError::not_loaded(cause);
+            let expected = format!(" from the profile `default`: {cause}: {remedy}");
+            says(&error, None, false, &expected);
+            let expected = expected.replace("`default`", "`shop` (AWS_PROFILE)");
+            let expected = expected.replace("default", "shop");
+            says(&error, Some("shop"), false, &expected);
+        }
+        let error = CredentialsError::not_loaded("no sso/cache/a");
+        let expected = " from the profile `shop` (AWS_PROFILE): no sso/cache/a: sign in with `aws sso login --profile shop`";
+        says(&error, Some("shop"), false, expected);
+    }
+
+    #[test]
+    fn a_cause_that_is_of_no_profile_or_not_known_asks_for_a_role() {
+        let deleted = CredentialsError::not_loaded("the role\n was deleted. ");
+        says(
+            &deleted,
+            None,
+            false,
+            &format!(": the role was deleted: {ROLE}"),
+        );
+        let unknown = CredentialsError::not_loaded_no_source();
+        says(&unknown, None, false, &format!(": {ROLE}"));
+        let expected = format!(": they took longer than a request may: {ROLE}");
+        says(&unknown, None, true, &expected);
+        let nothing = "no file of settings has the profile, or it has no credentials";
+        let expected = format!(
+            " from the profile `shop` (AWS_PROFILE): {nothing}: correct the profile, sign in to it, or set AWS_PROFILE to another one"
+        );
+        says(&unknown, Some("shop"), false, &expected);
+        // The text of a timeout is the cause, and no other text of this type.
+        let late = CredentialsError::provider_timed_out(Duration::from_secs(5));
+        says(&late, None, true, &format!(": {late}: {ROLE}"));
+    }
+}

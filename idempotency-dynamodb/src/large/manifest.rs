@@ -166,3 +166,31 @@ fn digest(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_id_of_a_piece_names_a_record() {
+        let (digest, short) = ("0a".repeat(32), "0a".repeat(31));
+        for (id, record) in [
+            (
+                format!("shop.charge#42b7#{digest}.0003"),
+                Some("shop.charge#42b7"),
+            ),
+            (format!("shop.charge#42b7#{short}.0003"), None),
+            (
+                format!("shop.charge#42b7#{}.0003", digest.to_uppercase()),
+                None,
+            ),
+            (format!("shop.charge#42b7#{digest}.003"), None),
+            (format!("shop.charge#42b7#{digest}.000a"), None),
+            (format!("shop.charge#42b7#{digest}"), None),
+            ("shop.charge#42b7".to_owned(), None),
+            (format!("{digest}.0003"), None),
+        ] {
+            assert_eq!(record_of_piece(&id), record, "{id}");
+        }
+    }
+}

@@ -338,6 +338,8 @@ mod tests {
             assert_eq!(form, expected, "{compress_above:?} {split} {room}");
         }
         assert_ne!(kind(&largest, Some(16_384), true, ROOM), "too long");
+        let step = |result| Form::of_step(result, settings(None, true));
+        assert!(step(&largest).is_some() && step(&longer).is_none());
         // The ids of its pieces would be too long.
         let (set, names) = (settings(None, true), AttributeNames::default());
         let no_ids = Form::of(&wide, set, &names, 0, false);
@@ -371,6 +373,25 @@ mod tests {
             assert_eq!(damaged, "a piece of its response is damaged");
             assert!(read.response(all[1..].to_vec()).is_err());
         }
+    }
+
+    #[test]
+    fn only_a_text_that_may_not_fit_one_item_concerns_the_forms_if_none_is_compressed() {
+        let set = settings(None, true);
+        assert!(!set.concern(ALWAYS_FITS) && set.concern(ALWAYS_FITS + 1));
+    }
+
+    #[test]
+    fn a_form_changes_no_attribute_but_the_response() {
+        let wide = random(500_000);
+        let status = (Attribute::Status, Value::Text("COMPLETED"));
+        let split = form(&wide, settings(None, true), 1_000);
+        for form in [Form::Plain, Form::Compressed(vec![1]), split] {
+            assert_eq!(form.apply(status), status);
+        }
+        let names = AttributeNames::default();
+        assert_eq!(names.extra(ExtraAttribute::Compressed), "data_zstd");
+        assert_eq!(names.extra(ExtraAttribute::Pieces), "data_pieces");
     }
 
     #[test]

@@ -485,3 +485,113 @@ impl DynamoDbStore {
         Ok(items)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::Client;
+    use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
+    use idempotency_core::record::{Field, Status};
+    use idempotency_core::store::Change;
+
+    use super::*;
+    use crate::value::Value;
+
+    /// Returns a store whose client sends nothing, and which compresses nothing.
+    pub(super) fn store(is_composite: bool) -> DynamoDbStore {
+        let config = aws_sdk_dynamodb::Config::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .region(Region::from_static("eu-west-1"));
+        let builder = DynamoDbStore::builder().table("payments");
+        let builder = builder.client(Client::from_conf(config.build()));
+        let builder = builder.compress_above(None);
+        let store = match is_composite {
+            true => builder.composite_key("sk", "shop").build(),
+            false => builder.build(),
+        };
+        store.unwrap()
+    }
+
+    fn completed() -> Record {
+        Record {
+            status: Field::Value(Status::Completed),
+            ..Record::default()
+        }
+    }
+
+    #[test]
+    fn a_response_is_split_if_the_item_exceeds_its_limit_by_one_byte() {
+        let (store, id, record) = (store(false), RecordId::new("shop#1"), completed());
+        let change = Change {
+            set: completed(),
+            remove: Vec::new(),
+        };
+        let status = [(Attribute::Status, Value::Text(""))];
+        let kept = size::kept(&store.items.names, &status);
+        // The names and values of the key, the status and, without its value, the response.
+        let beside = "id".len() + "shop#1".len() + "statusCOMPLETED".len() + "data".len();
+        for (write, others) in [
+            (Write::Put(completed()), beside),
+            (Write::Update(change), beside + kept),
+        ] {
+            let is_split = |bytes: usize| {
+                let data = Data::new("x".repeat(bytes));
+                let form = store.form_of_long(&id, &write, &record, &data);
+                matches!(form, Ok(Form::Split(_)))
+            };
+            let room = LARGEST_ITEM - others;
+            assert_eq!([room, room + 1].map(is_split), [false, true]);
+        }
+    }
+
+    #[test]
+    fn an_item_and_the_result_of_a_step_may_have_as_many_bytes_as_an_item() {
+        let (store, id) = (store(false), RecordId::new("shop#1"));
+        let fits = |bytes: usize| {
+            let text = "x".repeat(bytes - "s".len());
+            let attribute = [("s", Value::Text(&text))];
+            let write = Write::Step {
+                name: "s".into(),
+                result: Data::new(text.clone()),
+            };
+            let record = RecordWrite {
+                id: &id,
+                write: &write,
+                condition: &Condition::NoRecord,
+            };
+            let form = WriteForm {
+                response: Form::Plain,
+                event: EventForm::of(None),
+            };
+            let sent = store.request(record, &form).is_ok();
+            (store.fits(attribute).is_ok(), sent)
+        };
+        assert_eq!(fits(LARGEST_ITEM), (true, true));
+        assert_eq!(fits(LARGEST_ITEM + 1), (false, false));
+    }
+
+    #[test]
+    fn an_update_that_removes_the_response_stores_none() {
+        for (remove, expected) in [
+            (vec![Attribute::Data], false),
+            (vec![Attribute::Steps], true),
+        ] {
+            let set = completed();
+            let update = Write::Update(Change { set, remove });
+            assert_eq!(stored(&update).is_some(), expected);
+        }
+    }
+
+    #[test]
+    fn a_record_has_a_limit_only_if_a_long_response_is_not_split() {
+        let mut store = store(false);
+        assert_eq!(store.limits().record, None);
+        store.large.split = false;
+        assert_eq!(store.limits().record, Some(LARGEST_ITEM));
+    }
+
+    #[test]
+    fn an_id_is_as_long_as_the_key_that_has_it_may_be() {
+        let longest = [false, true].map(|is_composite| store(is_composite).items.longest_id());
+        assert_eq!(longest, [2_048, 1_024]);
+    }
+}

@@ -262,3 +262,54 @@ impl Items {
         Ok(item.and_then(|mut item| item::bytes(&mut item, &self.names.data_piece)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use aws_sdk_dynamodb::types::AttributeValue;
+
+    use super::super::tests::store;
+    use super::*;
+    use crate::large::SPLIT;
+
+    /// Returns the id of a piece of this record.
+    fn piece(record: &str, index: usize) -> String {
+        format!("{record}#{}.{index:04}", "0".repeat(64))
+    }
+
+    #[test]
+    fn the_last_pieces_that_were_written_are_known_until_the_write_of_their_record_ends() {
+        let (pieces, end) = (WrittenPieces::default(), Some(EpochSeconds::new(5)));
+        for index in 0..=REMEMBERED {
+            pieces.insert(piece("a#1", index), end);
+        }
+        // The first one had to go.
+        let known =
+            [0, 1, REMEMBERED, REMEMBERED + 1].map(|at| pieces.contains(&piece("a#1", at), end));
+        assert_eq!(known, [false, true, true, false]);
+        assert!(!pieces.contains(&piece("a#1", 1), None));
+        pieces.insert(piece("b#1", 0), None);
+        pieces.forget(&RecordId::new("a#1"));
+        assert!(!pieces.contains(&piece("a#1", REMEMBERED), end));
+        assert!(pieces.contains(&piece("b#1", 0), None));
+    }
+
+    #[test]
+    fn pieces_leave_a_quarter_of_the_time_to_the_record() {
+        let time = time_for_pieces(Duration::from_secs(4));
+        assert_eq!(time, Duration::from_secs(3));
+    }
+
+    #[test]
+    fn a_split_response_that_a_write_replaced_is_not_read() {
+        let items = store(false).items;
+        let item = |data: &str| {
+            let data = AttributeValue::S(data.to_owned());
+            HashMap::from([("data".to_owned(), data)])
+        };
+        assert_eq!(items.replaced(item(SPLIT)).data, Field::Unreadable);
+        let plain = items.replaced(item("42"));
+        assert_eq!(plain.data, Field::Value(Data::new("42")));
+    }
+}

@@ -149,3 +149,111 @@ impl DynamoDbStore {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use idempotency_core::protocol::condition::Condition;
+
+    use super::super::tests::store;
+    use super::*;
+
+    fn text(text: &str) -> AttributeValue {
+        AttributeValue::S(text.to_owned())
+    }
+
+    /// Says a request: its condition on the key, its filter, and its values in the order of their names.
+    fn said(is_composite: bool, prefix: &str, filter: Option<&Condition>) -> String {
+        let request = ScanRequest {
+            prefix,
+            filter,
+            ..ScanRequest::default()
+        };
+        let request = store(is_composite).page_request(request);
+        let mut values: Vec<_> = request.values.into_iter().collect();
+        values.sort_by(|one, other| one.0.cmp(&other.0));
+        let values = values.iter().map(|(name, value)| match value {
+            AttributeValue::S(text) => format!("{name}={text}"),
+            other => panic!("{other:?}"),
+        });
+        let values: Vec<_> = values.collect();
+        let parts = [
+            request.key_condition,
+            request.filter,
+            Some(values.join(" ")),
+        ];
+        parts.map(Option::unwrap_or_default).join(" | ")
+    }
+
+    #[test]
+    fn a_prefix_is_a_condition_of_the_query_or_a_part_of_the_filter_of_the_scan() {
+        let exists = Condition::Exists(Attribute::Data);
+        let of_prefix = "begins_with(#record, :prefix)";
+        let scanned = format!("(attribute_not_exists(#record) OR {of_prefix})");
+        let plain = store(false);
+        let condition = plain.items.shapes.condition(&exists);
+        let filter = condition.condition();
+        for (is_composite, prefix, with_filter, expected) in [
+            (false, "", false, " |  | ".to_owned()),
+            (false, "", true, format!(" | {filter} | ")),
+            (false, "shop", false, format!(" | {scanned} | :prefix=shop")),
+            (
+                false,
+                "shop",
+                true,
+                format!(" | {scanned} AND ({filter}) | :prefix=shop"),
+            ),
+            (
+                true,
+                "",
+                false,
+                "#partition = :partition |  | :partition=shop".to_owned(),
+            ),
+            (
+                true,
+                "a",
+                true,
+                format!(
+                    "#partition = :partition AND {of_prefix} | {filter} | :partition=shop :prefix=a"
+                ),
+            ),
+        ] {
+            let filter = with_filter.then_some(&exists);
+            assert_eq!(said(is_composite, prefix, filter), expected);
+        }
+    }
+
+    #[test]
+    fn a_listing_reads_no_response_and_begins_after_a_record_as_it_is_or_was() {
+        for (consistency, is_consistent) in
+            [(Consistency::Strong, true), (Consistency::Eventual, false)]
+        {
+            let page = store(true).page_request(ScanRequest {
+                consistency,
+                after: Some("shop#1"),
+                ..ScanRequest::default()
+            });
+            assert_eq!(page.consistent, is_consistent);
+            let after = page.after.unwrap();
+            assert_eq!(
+                (&after["id"], &after["sk"]),
+                (&text("shop"), &text("shop#1"))
+            );
+            let listed = |name: &str| page.names.values().any(|listed| listed == name);
+            assert_eq!(["sk", "status", "data"].map(listed), [true, true, false]);
+            let columns = page.projection.split(", ").count();
+            assert_eq!(columns, 1 + Attribute::ALL.len() - UNLISTED.len());
+        }
+    }
+
+    #[test]
+    fn the_id_of_an_item_is_the_text_of_its_own_key_attribute() {
+        let item =
+            || Item::from([("id", "shop"), ("sk", "shop#1")].map(|(k, v)| (k.to_owned(), text(v))));
+        for (is_composite, id, name) in [(false, "shop", "id"), (true, "shop#1", "sk")] {
+            let store = store(is_composite);
+            assert_eq!(store.id(&mut item()).unwrap(), id);
+            let error = store.id(&mut Item::new()).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{name}`")), "{error}");
+        }
+    }
+}

@@ -289,8 +289,12 @@ async fn each_variable_of_the_sdk_counts_for_both_clients() {
         let contained = contained.replace("URL", &url);
         let contained = contained.replace("FOLDER", folder.to_str().unwrap());
         let words = words.trim().split_once(' ').unwrap();
+        let contained = contained.trim();
         both(&server, &folder, words, row, |text| {
-            text.contains(contained.trim())
+            match contained.strip_prefix('^') {
+                Some(start) => text.starts_with(start),
+                None => text.contains(contained),
+            }
         });
     }
     std::fs::remove_dir_all(folder).unwrap();

@@ -2,6 +2,7 @@
 
 mod errors;
 mod outcomes;
+mod pieces;
 mod requests;
 mod transactions;
 

@@ -3,7 +3,7 @@
 use idempotency_core::protocol::condition::{Condition, replaceable, takeover};
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, RecordedSteps, Status};
-use idempotency_core::store::{Change, Store as _, StoreReply, Write};
+use idempotency_core::store::{Change, ScanRequest, Store as _, StoreReply, StoreScan as _, Write};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::DynamoDbStore;
 use idempotency_testkit::store::StoreExt;
@@ -195,4 +195,21 @@ async fn a_result_that_no_record_can_hold_is_not_sent() {
     let text = failure(written).1.to_string();
     assert!(text.contains("return less from the step"), "{text}");
     assert_eq!(wire.requests(), []);
+}
+
+#[tokio::test]
+async fn a_listing_sends_the_values_of_its_filter_and_none_without_one() {
+    let (wire, condition) = (Wire::default(), Condition::Exists(Attribute::Data));
+    let store = store(&wire);
+    for (prefix, has_values) in [("", false), ("shop", true)] {
+        let request = ScanRequest {
+            prefix,
+            filter: Some(&condition),
+            ..ScanRequest::default()
+        };
+        store.scan(request).await.unwrap();
+        let sent = wire.take();
+        let values = &sent[0].body["ExpressionAttributeValues"];
+        assert_eq!(!values.is_null(), has_values, "{values}");
+    }
 }
