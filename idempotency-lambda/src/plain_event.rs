@@ -376,4 +376,32 @@ mod tests {
             assert_eq!(response, Ok(7));
         }
     }
+
+    /// A service that is never ready.
+    struct Busy;
+
+    impl Service<LambdaInvocation> for Busy {
+        type Response = ();
+        type Error = RawError;
+        type Future = std::future::Pending<Result<(), RawError>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), RawError>> {
+            Poll::Pending
+        }
+
+        fn call(&mut self, _: LambdaInvocation) -> Self::Future {
+            std::future::pending()
+        }
+    }
+
+    #[test]
+    fn the_layer_is_ready_when_its_service_is() {
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        assert!(
+            EventBodyLayer
+                .layer(Busy)
+                .poll_ready(&mut context)
+                .is_pending()
+        );
+    }
 }

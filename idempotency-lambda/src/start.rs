@@ -267,6 +267,7 @@ mod tests {
     use std::sync::Arc;
 
     use idempotency_core::cache::CacheLimits;
+    use idempotency_core::engine::Backend;
     use idempotency_core::record::{Record, RecordId};
     use idempotency_core::store::MemoryStore;
 
@@ -274,12 +275,16 @@ mod tests {
 
     #[tokio::test]
     async fn every_local_cache_is_empty_after_a_restore() {
-        let backend = crate::backend_over(Arc::new(MemoryStore::new()));
-        let (cache, id) = (backend.cache(), RecordId::new("charge#1"));
+        let backends = [(); 2].map(|()| crate::backend_over(Arc::new(MemoryStore::new())));
+        let id = RecordId::new("charge#1");
         let one = CacheLimits::new(NonZeroUsize::MIN, CacheLimits::DEFAULT_BYTES);
-        cache.insert("charge", one, id.clone(), Record::default());
-        assert!(cache.find("charge", &id).is_some());
+        for cache in backends.iter().map(Backend::cache) {
+            cache.insert("charge", one, id.clone(), Record::default());
+            assert!(cache.find("charge", &id).is_some());
+        }
         ClearCaches.after_restore().await.unwrap();
-        assert_eq!(cache.find("charge", &id), None);
+        for cache in backends.iter().map(Backend::cache) {
+            assert_eq!(cache.find("charge", &id), None);
+        }
     }
 }

@@ -3,13 +3,15 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use idempotency_lambda::store::{
     BoxFuture, MemoryStore, SendLog, Store, StoreLimits, StoreReply, StoreRequest,
 };
+use idempotency_lambda::time::{Clock, EpochMillis};
 use idempotency_lambda::{
-    BoxError, Context, Deadline, ErrorKind, LambdaEvent, Operation, backend_over, idempotent,
-    set_global_backend,
+    Backend, BoxError, Context, Deadline, ErrorKind, LambdaEvent, Operation, SystemRandom,
+    backend_over, idempotent, set_global_backend,
 };
 use serde_json::{Value, json};
 
@@ -38,6 +40,19 @@ impl Store for CountingStore {
 
     fn name(&self) -> String {
         "counting store".to_owned()
+    }
+}
+
+/// A clock that stands still.
+struct Stopped;
+
+impl Clock for Stopped {
+    fn now(&self) -> EpochMillis {
+        EpochMillis::new(0)
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
     }
 }
 
@@ -91,7 +106,9 @@ async fn a_function_with_stores_of_its_own_needs_no_table_and_no_feature() {
     }
 
     let global = Arc::new(CountingStore::default());
-    set_global_backend(backend_over(global.clone())).unwrap();
+    let random = Arc::new(SystemRandom);
+    let backend = Backend::new(global.clone(), Arc::new(Stopped), random);
+    set_global_backend(backend).unwrap();
     idempotency_lambda::init().await.unwrap();
     let order = json!({ "order_id": 7 });
     let refunded = refund.run(&order, Deadline::Inherited, || async {
@@ -99,6 +116,12 @@ async fn a_function_with_stores_of_its_own_needs_no_table_and_no_feature() {
     });
     assert_eq!(refunded.await.unwrap().into_response(), 10);
     assert_eq!(global.writes.load(Ordering::Relaxed), 2);
+    let left = Deadline::At(EpochMillis::new(5_000)).time_left();
+    assert_eq!(
+        left,
+        Some(Duration::from_secs(5)),
+        "by the clock of the backend"
+    );
     let again = set_global_backend(backend_over(global)).unwrap_err();
     assert!(
         again.to_string().contains("has a backend already"),

@@ -125,3 +125,28 @@ impl<'a> Report<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_end_of_a_record_counts_once() {
+        let mut report = Report::new("aws:sqs", "charge", 8);
+        for verdict in [
+            Verdict::Done(Done::Responded),
+            Verdict::Done(Done::Unstored),
+            Verdict::Done(Done::Duplicate),
+            Verdict::Returned(Why::Panicked),
+            Verdict::Returned(Why::Duplicate),
+            Verdict::Returned(Why::Undecodable),
+            Verdict::Returned(Why::NoTime),
+            Verdict::Returned(Why::Behind),
+        ] {
+            report.record("m-1", &verdict);
+        }
+        let ended = (report.done, report.duplicates, report.failed);
+        assert_eq!(ended, (3, 1, 3));
+        assert_eq!((report.undecodable, report.not_started), (1, 2));
+    }
+}

@@ -207,4 +207,16 @@ mod tests {
         reserve.learn(&started);
         assert!(reserve.start().is_some());
     }
+
+    #[tokio::test]
+    async fn the_times_are_those_of_the_deadline_and_of_the_setting() {
+        with_clock(async |set| {
+            let kept = Duration::from_millis(300);
+            let reserve = Reserve::new(ends_at(10_000), Some(kept));
+            set(4_000);
+            let left = Some(Duration::from_secs(6));
+            assert_eq!(reserve.times(), (left, kept));
+        })
+        .await;
+    }
 }

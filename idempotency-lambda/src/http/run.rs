@@ -181,3 +181,33 @@ impl IntoResponse for InMemory {
         Box::pin(ready(self.0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use aws_lambda_events::apigw::ApiGatewayProxyRequest;
+    use http::HeaderValue;
+    use lambda_runtime::Context;
+
+    use super::*;
+
+    #[test]
+    fn only_a_header_that_was_sent_several_times_is_taken_from_all_its_values() {
+        let mut request = ApiGatewayProxyRequest::default();
+        for (name, value) in [
+            ("host", "shop.example"),
+            ("idempotency-key", "k-1"),
+            ("idempotency-key", "k-2"),
+        ] {
+            let value = HeaderValue::from_static(value);
+            request.headers.insert(name, value.clone());
+            request.multi_value_headers.append(name, value);
+        }
+        let event = LambdaEvent::new(LambdaRequest::ApiGatewayV1(request), Context::default());
+        let LambdaRequest::ApiGatewayV1(request) = with_all_values(event).payload else {
+            panic!("another event");
+        };
+        let names: Vec<_> = request.headers.keys().map(HeaderName::as_str).collect();
+        // `lambda_http` makes the URL from the header `host`.
+        assert_eq!(names, ["host"]);
+    }
+}

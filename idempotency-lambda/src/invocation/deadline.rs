@@ -285,4 +285,10 @@ mod tests {
             assert_eq!(found, expected, "{context:?}");
         }
     }
+
+    #[test]
+    fn a_time_is_a_deadline() {
+        let end = EpochMillis::new(7);
+        assert_eq!(Deadline::from(end), Deadline::At(end));
+    }
 }

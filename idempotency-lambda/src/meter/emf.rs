@@ -197,6 +197,7 @@ mod tests {
     fn a_dimension_has_only_what_cloudwatch_accepts() {
         assert_eq!(dimension("zahlung.für\n"), "zahlung.f_r_");
         assert_eq!(dimension(":shop"), "_shop");
+        assert_eq!(dimension("shop:eu"), "shop:eu");
         assert_eq!(dimension("  "), "_");
         assert_eq!(dimension(&"é".repeat(2_000)).len(), LONGEST_DIMENSION);
     }

@@ -101,3 +101,57 @@ impl Metrics {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(request_id: &str) -> InvocationMeter {
+        let metrics = Metrics {
+            request_id: request_id.to_owned(),
+            state: Mutex::default(),
+        };
+        InvocationMeter(Meter(Some(Arc::new(metrics))))
+    }
+
+    #[test]
+    fn of_several_layers_the_outer_one_counts_an_invocation() {
+        let (outer, inner, next, none) =
+            (of("r-1"), of("r-1"), of("r-2"), InvocationMeter::default());
+        let place = |meter: &Meter| meter.0.as_ref().map(Arc::as_ptr);
+        for (mine, other, expected) in [
+            (&outer, &inner, &outer),
+            (&outer, &next, &next),
+            (&outer, &none, &outer),
+            (&none, &inner, &inner),
+            (&none, &none, &none),
+        ] {
+            let counting = mine.0.clone().for_invocation(other);
+            assert_eq!(place(&counting), place(&expected.0));
+        }
+    }
+
+    #[test]
+    fn each_operation_has_one_tally_until_the_invocation_ends() {
+        let meter = of("r-1");
+        let count = |operation| {
+            meter
+                .0
+                .change(operation, |tally| tally.count("Executed", 1))
+        };
+        let tallies = || {
+            let state = meter.0.0.as_ref().unwrap().state();
+            let tallies = state.tallies.iter();
+            let tallies = tallies.map(|it| (it.operation.clone(), it.counts.clone()));
+            tallies.collect::<Vec<_>>()
+        };
+        for operation in ["charge", "ship", "charge"] {
+            count(operation);
+        }
+        let of = |operation: &str, n| (operation.to_owned(), vec![("Executed", n)]);
+        assert_eq!(tallies(), [of("charge", 2), of("ship", 1)]);
+        meter.close();
+        count("charge");
+        assert_eq!(tallies(), []);
+    }
+}

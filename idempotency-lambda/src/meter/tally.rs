@@ -27,11 +27,11 @@ impl Tally {
 
     /// Counts the end of a call.
     pub(crate) fn add(&mut self, call: &CallSummary<'_>) {
-        self.count(outcome(call), 1);
+        self.count(outcome(call.outcome()), 1);
         let details = [
             call.source().and_then(source),
             call.error_kind().and_then(error),
-            is_unstorable(call).then_some("Unstorable"),
+            is_unstorable(call.claim(), call.error_kind()).then_some("Unstorable"),
             call.taken_over().then_some("TakenOver"),
             call.claim_lost().then_some("ClaimLost"),
             call.circuit().and_then(circuit),
@@ -59,8 +59,8 @@ impl Tally {
 }
 
 /// Returns the metric of the outcome. Each call counts in one of them.
-fn outcome(call: &CallSummary<'_>) -> &'static str {
-    match call.outcome() {
+fn outcome(outcome: CallOutcome) -> &'static str {
+    match outcome {
         CallOutcome::Executed => "Executed",
         CallOutcome::Replayed => "Replayed",
         CallOutcome::Failed | CallOutcome::Panicked => "Failed",
@@ -108,9 +108,9 @@ fn circuit(change: CircuitChange) -> Option<&'static str> {
 }
 
 /// Returns true if the call ran, and its response could not be stored.
-fn is_unstorable(call: &CallSummary<'_>) -> bool {
-    call.claim() == Some(ClaimEnd::CompletedWithoutResponse)
-        || call.error_kind() == Some(ErrorKind::ResponseNotSerializable)
+fn is_unstorable(claim: Option<ClaimEnd>, error: Option<ErrorKind>) -> bool {
+    claim == Some(ClaimEnd::CompletedWithoutResponse)
+        || error == Some(ErrorKind::ResponseNotSerializable)
 }
 
 #[cfg(test)]
@@ -147,6 +147,92 @@ mod tests {
                 false => Poll::Ready(()),
             }))
         }
+    }
+
+    #[test]
+    fn each_end_of_a_call_has_its_metric() {
+        for (end, metric) in [
+            (CallOutcome::Executed, "Executed"),
+            (CallOutcome::Replayed, "Replayed"),
+            (CallOutcome::Failed, "Failed"),
+            (CallOutcome::Panicked, "Failed"),
+            (CallOutcome::Bypassed, "Bypassed"),
+            (CallOutcome::Unprotected, "Unprotected"),
+            (CallOutcome::Unconfirmed, "Unconfirmed"),
+            (CallOutcome::Rejected, "Rejected"),
+            (CallOutcome::Abandoned, "Abandoned"),
+            (CallOutcome::Refused, "Refused"),
+        ] {
+            assert_eq!(outcome(end), metric);
+        }
+        for (from, metric) in [
+            (Source::Store, "ReplayedFromStore"),
+            (Source::Cache, "ReplayedFromCache"),
+            (Source::ConcurrentCall, "ReplayedFromFlight"),
+            (Source::Completion, "ReplayedFromCompletion"),
+        ] {
+            assert_eq!(source(from), Some(metric));
+        }
+        for (kind, metric) in [
+            (ErrorKind::AlreadyInProgress, Some("InProgress")),
+            (ErrorKind::KeyMissing, Some("KeyMissing")),
+            (ErrorKind::PayloadMismatch, Some("PayloadMismatch")),
+            (ErrorKind::Unresolved, Some("Held")),
+            (ErrorKind::StoreFailed, Some("StoreFailed")),
+            (ErrorKind::LostOwnership, Some("LostOwnership")),
+            (ErrorKind::CompletionUnknown, Some("CompletionUnknown")),
+            (ErrorKind::Contended, None),
+        ] {
+            assert_eq!(error(kind), metric);
+        }
+        for (change, metric) in [
+            (CircuitChange::Opened, "CircuitOpened"),
+            (CircuitChange::Open, "CircuitOpen"),
+            (CircuitChange::Closed, "CircuitClosed"),
+        ] {
+            assert_eq!(circuit(change), Some(metric));
+        }
+        let (without, with) = (ClaimEnd::CompletedWithoutResponse, ClaimEnd::Completed);
+        let (cannot, other) = (ErrorKind::ResponseNotSerializable, ErrorKind::StoreFailed);
+        for (claim, error, expected) in [
+            (Some(without), None, true),
+            (None, Some(cannot), true),
+            (Some(with), Some(other), false),
+            (None, None, false),
+        ] {
+            assert_eq!(is_unstorable(claim, error), expected);
+        }
+    }
+
+    #[test]
+    fn a_count_is_the_sum_of_what_was_added() {
+        let mut tally = Tally::default();
+        for n in [2, 0, 3] {
+            tally.count("Undecodable", n);
+        }
+        tally.count("Unprocessed", 0);
+        assert_eq!(tally.counts, [("Undecodable", 5)]);
+    }
+
+    #[tokio::test]
+    async fn only_a_call_that_sent_a_request_has_a_time_of_the_store() {
+        static SEEN: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
+        observe(|call| {
+            if call.operation() == "timed" {
+                let mut tally = Tally::default();
+                tally.add(call);
+                let latencies = (tally.store.len(), tally.handler.len());
+                SEEN.lock().unwrap().push(latencies);
+            }
+        });
+        let backend = crate::backend_over(Arc::new(MemoryStore::new()));
+        let operation = Operation::builder("timed").key("id").key_prefix("timed");
+        let operation = operation.key_required(false).build().unwrap();
+        for payload in [serde_json::json!({ "id": 1 }), serde_json::json!({})] {
+            let run = operation.run(&payload, Deadline::Inherited, async || Ok::<_, BoxError>(9));
+            with_backend(backend.clone(), run).await.unwrap();
+        }
+        assert_eq!(*SEEN.lock().unwrap(), [(1, 1), (0, 1)]);
     }
 
     #[tokio::test]

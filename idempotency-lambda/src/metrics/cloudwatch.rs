@@ -157,4 +157,13 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn a_namespace_that_main_goes_on_without_is_refused_at_the_start_too() {
+        assert!(check().is_ok());
+        let refused = to_cloudwatch("Geschäft").unwrap_err().to_string();
+        assert_eq!(check().unwrap_err().to_string(), refused);
+        let again = to_cloudwatch("Shop").unwrap_err().to_string();
+        assert!(again.contains("was called before"), "{again}");
+    }
 }

@@ -385,6 +385,8 @@ fn built_twice(path: &str, prefix: &str) -> ConfigurationError {
 
 #[cfg(test)]
 mod tests {
+    use idempotency_core::store::MemoryStore;
+
     use super::*;
 
     #[test]
@@ -400,5 +402,61 @@ mod tests {
         assert_eq!(claim("pay", true).ok(), Some(true));
         assert_eq!(claim("pay", false).ok(), Some(false));
         assert!(claim("refund", true).is_err());
+    }
+
+    /// Returns an annotated function, of a program that has no other one in the slice.
+    fn annotated(path: &'static str, change: impl FnOnce(&mut Settings)) -> RegisteredOperation {
+        let mut settings = Settings::new();
+        change(&mut settings);
+        RegisteredOperation::new(path, "lib.rs:1", settings)
+    }
+
+    #[test]
+    fn an_annotated_function_keeps_the_operation_of_the_store_that_it_used_last() {
+        let function = annotated("registry::kept", |_| {}).with_its_own_store();
+        let function: &'static _ = Box::leak(Box::new(function));
+        let [one, other]: [Arc<dyn Store>; 2] = [(); 2].map(|()| Arc::new(MemoryStore::new()) as _);
+        let of = |store: &Arc<dyn Store>| function.operation(Some(store.clone())).unwrap();
+        let first = of(&one);
+        assert!(Arc::ptr_eq(&first.0, &of(&one).0));
+        assert!(!Arc::ptr_eq(&first.0, &of(&other).0));
+    }
+
+    /// Runs in a process of its own, because other tests build operations too.
+    #[test]
+    fn only_an_operation_without_a_store_of_its_own_needs_the_global_one() {
+        const CHILD: &str = "OPERATIONS_OF_ONE_TEST";
+        if std::env::var_os(CHILD).is_none() {
+            let name = "only_an_operation_without_a_store_of_its_own_needs_the_global_one";
+            let output = std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", &format!("operation::registry::tests::{name}")])
+                .env(CHILD, "yes")
+                .output()
+                .unwrap();
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(
+                output.status.success() && text.contains("1 passed"),
+                "{text}"
+            );
+            return;
+        }
+        let built = |path: &str| Operation::builder(path).key("id");
+        assert!(needs_global_backend());
+        assert_eq!(only_prefix(), None);
+        let own = built("registry::own").store(Arc::new(MemoryStore::new()));
+        own.store_event("all").build().unwrap();
+        assert!(!needs_global_backend());
+        assert_eq!(only_prefix().as_deref(), Some("local.registry.own"));
+        built("registry::global").build().unwrap();
+        assert!(needs_global_backend());
+        assert_eq!(only_prefix(), None);
+        // Events are checked in the global store alone.
+        let keeps = |it: &mut Settings| it.store_event = Some("all".into());
+        let own = annotated("registry::of_own", keeps).with_its_own_store();
+        Box::leak(Box::new(own)).operation(None).unwrap();
+        assert!(!stores_events());
+        let global = annotated("registry::of_global", keeps);
+        Box::leak(Box::new(global)).operation(None).unwrap();
+        assert!(stores_events());
     }
 }

@@ -126,6 +126,7 @@ mod tests {
                 true,
             ),
             (r#"{"job": "nightly", "id": null, "time": ""}"#, true),
+            (r#"{"job": "nightly", "ids": [], "key": {}}"#, true),
             (r#"{"order_id": "a"}"#, false),
             (r#"{"orderId": 1}"#, false),
             (r#"{"eventID": "a"}"#, false),
@@ -142,6 +143,18 @@ mod tests {
             let event = serde_json::from_str(event).unwrap();
             assert_eq!(is_constant(&event), expected, "{event}");
         }
+    }
+
+    #[test]
+    fn an_operation_with_several_stores_looks_at_one_event() {
+        use std::sync::Arc;
+
+        use idempotency_core::store::MemoryStore;
+
+        let operation = Operation::builder("whole").build().unwrap();
+        let [one, other] = [(); 2].map(|()| operation.with_store(Arc::new(MemoryStore::new())));
+        look_at(&one, &serde_json::json!({ "job": "nightly" }), true);
+        assert!(other.0.has_seen_event.load(Ordering::Relaxed));
     }
 
     #[cfg(feature = "batch")]

@@ -274,6 +274,14 @@ pub(crate) mod tests {
         assert_eq!(check_values(&Variables::default()), Ok(()));
     }
 
+    #[test]
+    fn a_cache_that_has_ended_is_forgotten_with_the_next_one() {
+        let ended = Arc::downgrade(backend_over(Arc::new(MemoryStore::new())).cache());
+        let _next = backend_over(Arc::new(MemoryStore::new()));
+        let caches = CACHES.lock().unwrap();
+        assert!(!caches.iter().any(|cache| cache.ptr_eq(&ended)));
+    }
+
     #[cfg(feature = "dynamodb")]
     #[test]
     fn two_attributes_of_the_table_with_one_name_are_refused_before_a_table_is_known() {

@@ -4,6 +4,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aws_lambda_events::event::alb::AlbTargetGroupRequest;
 use aws_lambda_events::event::apigw::{ApiGatewayProxyRequest, ApiGatewayV2httpRequest};
@@ -14,7 +15,8 @@ use idempotency_core::record::Field;
 use idempotency_core::store::MemoryStore;
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::{
-    BoxError, Context, Error, ErrorKind, KeyRequired, LambdaEvent, Payload, Raw, Replay, idempotent,
+    BoxError, Context, Error, ErrorKind, KeyRequired, LambdaEvent, Operation, Payload, Raw, Replay,
+    idempotent,
 };
 use idempotency_testkit::events::{self, AwsEvent};
 use idempotency_tests::{Harness, START, keyed};
@@ -22,6 +24,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::outcome_events::recorded;
 use crate::{event, only_record};
 
 #[idempotent(payload = order_id, key_prefix = "reserve")]
@@ -172,6 +175,22 @@ fn an_empty_expression_does_not_switch_protection_off() {
         let error = operation.build().unwrap_err();
         assert!(error.to_string().contains("leave it out"), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_variable_that_an_operation_does_not_use_is_named_in_a_debug_line() {
+    let set = ["IDEMPOTENCY_LEASE", "IDEMPOTENCY_EXPIRES_AFTER"];
+    let variables = set.map(|name| (name.to_owned(), "1m".to_owned()));
+    let lines = recorded(async {
+        let operation = Operation::builder("overridden").key("order_id");
+        let operation = operation.lease(Duration::from_secs(30));
+        let operation = operation.variables(Variables::from_iter(variables));
+        operation.build().unwrap();
+    });
+    let mut lines = lines.await;
+    lines.retain(|line| line.contains("does not use"));
+    let line = "DEBUG idempotency_lambda::process overridden does not use IDEMPOTENCY_LEASE: it sets `lease` itself:";
+    assert_eq!(lines, [line]);
 }
 
 /// Returns a request with these values of a header from each source. A load balancer sends all values, or only the last one.

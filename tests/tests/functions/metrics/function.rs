@@ -35,6 +35,10 @@ pub(crate) async fn outer(event: LambdaEvent<Value>) -> Result<u64, BoxError> {
         "fail" => return Err("s3cr3t".into()),
         "panic" => panic!("s3cr3t"),
         "meet" => meet().await,
+        "build a wrong operation" => {
+            let refund = idempotency_lambda::Operation::builder("shop::refund");
+            refund.key("[id").build()?;
+        }
         "hang" => std::future::pending().await,
         "abandon" => {
             let stuck = inner(id, true);

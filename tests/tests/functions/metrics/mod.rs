@@ -271,6 +271,17 @@ async fn an_error_of_main_reaches_lambda_under_its_own_name() -> Result<(), BoxE
 }
 
 #[tokio::test]
+async fn an_error_after_the_first_event_is_that_of_its_invocation_and_the_process_goes_on()
+-> Result<(), BoxError> {
+    let (_lambda, process) = start("run").await?;
+    let event = job(1, "build a wrong operation", 0);
+    let error = process.invoke(event).await.unwrap_err();
+    assert!(error.to_string().contains("shop::refund"), "{error}");
+    assert_eq!(process.invoke(job(2, "work", 0)).await?.json()?, 2);
+    Ok(())
+}
+
+#[tokio::test]
 async fn metrics_that_are_not_switched_on_write_nothing() -> Result<(), BoxError> {
     let (_lambda, process) = start("off").await?;
     assert_eq!(process.invoke(job(1, "work", 0)).await?.json()?, 1);
