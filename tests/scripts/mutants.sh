@@ -5,10 +5,10 @@
 #
 # protocol: every decision. engine: the driver, the store, the cache, the operation. key: from a payload to a key. http, dynamodb,
 # lean and lambda: the crates idempotency-http, idempotency-dynamodb, dynamodb-lean-client and idempotency-lambda. Without a name: all.
-# Each mutant is first tried with the tests of its own crate (of core and lambda the unit tests), which takes some seconds. A mutant
+# Each mutant is first tried with the tests of its own crate (of core the unit tests), which takes some seconds. A mutant
 # that they miss is tried with the tests of another crate, which takes about a minute: for core, http and lambda those that run whole
-# calls, for dynamodb those with an embedded database, for lean those that compare both clients. A mutant that both miss is listed, and
-# the script fails. MUTANTS_FILE limits a part to the files of a pattern. Mutants that change nothing are excluded by name in .cargo/mutants.toml.
+# calls, for dynamodb those with an embedded database or in processes, for lean those that compare both clients. A mutant that both miss is
+# listed, and the script fails. MUTANTS_FILE limits a part to the files of a pattern. Mutants that change nothing are excluded by name in .cargo/mutants.toml.
 # MUTANTS_JOBS=2 tries two mutants at a time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -45,10 +45,13 @@ for part in "${parts[@]}"; do
     engine) files=(--file "$core/engine/**" --file "$core/store/**" --file "$core/cache.rs" --file "$core/operation/**") ;;
     key) files=(--file "$core/key/**") ;;
     http) package=idempotency-http own=() ;;
-    dynamodb) package=idempotency-dynamodb own=(--lib --test clients) others=(idempotency-tests -- --test dynamodb) ;;
+    dynamodb)
+        package=idempotency-dynamodb own=(--lib --test clients --features profiles)
+        others=(idempotency-tests -- --test dynamodb --test functions)
+        ;;
     lean) package=dynamodb-lean-client others=(idempotency-dynamodb -- --test clients) ;;
     lambda)
-        package=idempotency-lambda own=(--lib --features batch,http,metrics)
+        package=idempotency-lambda own=(--lib --test own_store --features batch,http,metrics)
         others=(idempotency-tests -- --test functions --test in_lambda --test lambda -- --skip properties)
         ;;
     *)
