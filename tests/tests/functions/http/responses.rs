@@ -325,7 +325,7 @@ async fn a_function_whose_settings_cannot_be_used_does_not_start() {
 
 /// The layer reads the switch, and so does the attribute.
 #[tokio::test]
-async fn protection_that_is_switched_off_needs_no_key_no_caller_and_no_table() {
+async fn protection_that_is_switched_off_says_so_and_needs_no_key_no_caller_and_no_table() {
     let variables = [("IDEMPOTENCY_DISABLED", "true")];
     for role in ["router", "v2"] {
         let harness = Harness::start_with(role, &variables).await;
@@ -335,6 +335,9 @@ async fn protection_that_is_switched_off_needs_no_key_no_caller_and_no_table() {
             is_own(&harness.send(source, &request).await);
         }
         assert!(harness.database.requests().is_empty(), "{role}");
+        let warning = "every handler runs unprotected";
+        let warned = harness.process.wait_for_line(warning);
+        warned.await.unwrap();
     }
 }
 
