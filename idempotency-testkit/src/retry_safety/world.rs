@@ -1,6 +1,7 @@
 //! The world that the function under test gets, and the mutex for what its fakes hold. Each lock of the mutex is a point, so that a
 //! fault can fall between two uses of a fake that never waits.
 
+use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::sync::{self, Arc, LockResult, PoisonError, TryLockError};
@@ -139,7 +140,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// # bank.charge(1);
 /// # assert_eq!(bank.0.lock().unwrap().len(), 1);
 /// ```
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Mutex<T> {
     seen: sync::Mutex<T>,
     /// The value for a process whose effects must not be seen.
@@ -232,5 +233,24 @@ impl Drop for KillOnDrop {
         if let Some(process) = &self.0 {
             process.kill_here();
         }
+    }
+}
+
+/// Shows no value: a fake can hold what a function was sent.
+impl<T> fmt::Debug for Mutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mutex").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mutex_of_a_fake_shows_no_value() {
+        let sent = Mutex::<Vec<&str>>::default();
+        sent.lock().unwrap().push("s3cr3t");
+        assert_eq!(format!("{sent:?}"), "Mutex { .. }");
     }
 }
