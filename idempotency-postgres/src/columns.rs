@@ -13,10 +13,16 @@ pub(crate) const ID: &str = "id";
 
 /// Returns the type of the column of an attribute, as PostgreSQL prints it. Its name is that of the attribute.
 pub(crate) const fn type_of(attribute: Attribute) -> &'static str {
+    use Attribute::{
+        Data, Decision, Event, Expiration, Failure, InProgressExpiration, Operation, Owner, Status,
+        Steps, Undo, Validation,
+    };
     match attribute {
-        Attribute::Expiration | Attribute::InProgressExpiration => "bigint",
-        Attribute::Steps => "text[]",
-        _ => "text",
+        Expiration | InProgressExpiration => "bigint",
+        Status | Data | Validation | Owner | Failure | Operation | Decision | Event | Undo => {
+            "text"
+        }
+        Steps => "text[]",
     }
 }
 
