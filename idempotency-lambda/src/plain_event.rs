@@ -188,6 +188,7 @@ impl<'de> Deserializer<'de> for WholeText<'de> {
 mod tests {
     use super::*;
     use crate::Raw;
+    use crate::invocation::Busy;
 
     #[derive(Debug, Deserialize)]
     struct Order {
@@ -374,23 +375,6 @@ mod tests {
             };
             let response = EventBodyLayer.layer(inner).call(invocation).await;
             assert_eq!(response, Ok(7));
-        }
-    }
-
-    /// A service that is never ready.
-    struct Busy;
-
-    impl Service<LambdaInvocation> for Busy {
-        type Response = ();
-        type Error = RawError;
-        type Future = std::future::Pending<Result<(), RawError>>;
-
-        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), RawError>> {
-            Poll::Pending
-        }
-
-        fn call(&mut self, _: LambdaInvocation) -> Self::Future {
-            std::future::pending()
         }
     }
 

@@ -96,7 +96,7 @@ where
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::{BoxError, Deadline};
     use idempotency_core::time::EpochMillis;
@@ -148,7 +148,7 @@ mod tests {
     }
 
     /// A service that is never ready.
-    struct Busy;
+    pub(crate) struct Busy;
 
     impl<Q> Service<Q> for Busy {
         type Response = ();

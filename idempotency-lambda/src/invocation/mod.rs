@@ -16,9 +16,10 @@ mod scope;
 
 pub use context::HasContext;
 pub use deadline::{Deadline, time_left};
-pub(crate) use in_scope::InScope;
-pub(crate) use in_scope::ScopeChange;
+pub(crate) use in_scope::{InScope, ScopeChange};
 pub use in_scope::{in_current_invocation, with_backend, with_invocation};
+#[cfg(test)]
+pub(crate) use layer::tests::Busy;
 pub use layer::{InvocationLayer, InvocationService};
 pub use scope::assume_lambda;
 pub(crate) use scope::{Invocation, Scope};
