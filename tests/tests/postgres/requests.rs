@@ -350,6 +350,20 @@ async fn a_claim_waits_for_a_claim_that_is_not_committed() {
     }
 }
 
+/// Asserts that a write whose reply was lost may have been applied.
+fn assert_maybe_applied(lost: &StoreReply) {
+    assert!(
+        matches!(
+            lost,
+            StoreReply::Failed {
+                maybe_applied: true,
+                ..
+            }
+        ),
+        "{lost:?}"
+    );
+}
+
 #[tokio::test]
 async fn a_lost_statement_is_maybe_applied_and_the_next_one_gets_its_own_reply() {
     let proxy = Proxy::before_postgres(server()).await.unwrap();
@@ -362,16 +376,7 @@ async fn a_lost_statement_is_maybe_applied_and_the_next_one_gets_its_own_reply()
     ] {
         proxy.inject_into("BIND", fault);
         let lost = claim(&store, 1, &SendLog::new()).await;
-        assert!(
-            matches!(
-                lost,
-                StoreReply::Failed {
-                    maybe_applied: true,
-                    ..
-                }
-            ),
-            "{lost:?}"
-        );
+        assert_maybe_applied(&lost);
         assert_eq!(found(&store).await.map(|record| record.owner), expected);
     }
     // The engine drops a request whose time has ended. The log says what that means.
@@ -407,16 +412,7 @@ async fn a_lost_reply_to_the_claim_of_an_expired_record_is_maybe_applied() {
         (is_statement && statements == 2).then_some(WireFault::LoseReply)
     });
     let lost = claim(&store, 1, &SendLog::new()).await;
-    assert!(
-        matches!(
-            lost,
-            StoreReply::Failed {
-                maybe_applied: true,
-                ..
-            }
-        ),
-        "{lost:?}"
-    );
+    assert_maybe_applied(&lost);
     assert_eq!(found(&store).await.unwrap().owner, Field::Value(owner(1)));
 }
 
