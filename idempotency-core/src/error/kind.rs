@@ -71,7 +71,7 @@ kinds! {
     /// The key is completed, but its response could not be stored.
     ResponseUnavailable =
         "the call is complete, but its response could not be stored (too large, or not serialisable): \
-         it will not run again";
+         it does not run again in its window";
     /// The handler ran, but its response cannot be written as JSON.
     ResponseNotSerializable = "the response cannot be written as JSON: correct the response type's `Serialize`";
     /// The handler ran, but its claim was gone (taken over, resolved or evicted), and there was no response for it.
