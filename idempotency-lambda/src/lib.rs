@@ -156,6 +156,5 @@ struct Attribute;
 #[cfg_attr(feature = "dynamodb", doc = include_str!("../../docs/guide/transactions.md"))]
 #[cfg_attr(feature = "http", doc = include_str!("../../docs/guide/http.md"))]
 #[cfg_attr(feature = "metrics", doc = include_str!("../../docs/guide/metrics.md"))]
-#[cfg_attr(feature = "dynamodb", doc = include_str!("../../docs/reference/clients.md"))]
 #[doc = include_str!("../../docs/guide/types.md")]
 struct Guide;
