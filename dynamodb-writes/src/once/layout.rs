@@ -12,7 +12,23 @@
 //!
 //! A digest depends on the bucket. So an old key that is still in a slot is not mistaken for a current one.
 //!
-//! Why a late request cannot count twice: `docs/design/0037-keys-in-the-item.md`.
+//! # Why a late request cannot count twice
+//!
+//! A request can arrive after its key was removed from the item. It must not count then. Let `M` be the highest number in the item.
+//!
+//! 1. *`M` never becomes lower.* A write in `d` leaves the number `d`, and every number that it removes or replaces is not higher than
+//!    `d`. The ninth slot has a number below `d + 2`, and equal to it modulo nine. A slot with old keys has a number below the one that is
+//!    expected there, which is `d + 1` at most, and equal to it modulo nine. Its own slot has `d` at most.
+//! 2. *A write in `d` is applied only if `M` is `d + 1` at most.* The nine slots are all residues, so one of them has the number `M`. If `M`
+//!    is `d + 2` or more, it is higher than what is expected in that slot, or it is what the ninth slot must not have.
+//! 3. *A key of bucket `b` is removed only by a write in `b + 7` or later.* As the ninth slot: `d + 2` is above `b` and equal to it modulo
+//!    nine. As a slot with old keys: its expected number is above `b`, thus `b + 9` at least, and `d + 1` at most.
+//! 4. So take a key that was applied in `b`, and a request of `d` with the same key, which arrives at any later time. Let `d` be `b + 5` at
+//!    most. If the key was removed, `M` is `b + 7` at least, which is `d + 2` or more: refused. If the key is there, and `b` is in sight, it
+//!    is found: refused. If `b` is not in sight, it is above `d + 1`, and so is `M`: refused.
+//!
+//! The two are at most five buckets apart if they were built within the lifetime, by clocks within the skew. The sixth bucket in sight is
+//! there for this proof alone. `docs/design/0037-keys-in-the-item.md` says what else was tried.
 
 use std::time::Duration;
 
