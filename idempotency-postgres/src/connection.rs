@@ -181,6 +181,9 @@ const PARAMETERS: &str = "sslmode, sslrootcert, sslcert, sslkey, host, hostaddr,
 fn secured(options: PgConnectOptions, is_in_url: bool) -> PgConnectOptions {
     // A pooler refuses `extra_float_digits`, and no value here is a float.
     let options = options.extra_float_digits(None);
+    // With the brackets of a URL `sqlx` takes an address of IPv6 for a name.
+    let host = options.get_host().trim_matches(['[', ']']).to_owned();
+    let options = options.host(&host);
     let is_socket = options.get_socket().is_some() || options.get_host().starts_with('/');
     let mode = match options.get_ssl_mode() {
         _ if is_socket => PgSslMode::Disable,
@@ -617,6 +620,12 @@ mod tests {
             mode("postgres:///shop?host=/run/postgresql"),
             PgSslMode::Disable
         ));
+    }
+
+    #[test]
+    fn an_address_of_ipv6_has_no_brackets() {
+        let options = options("URL", "postgres://app@[fd00::1]:6000/shop").unwrap();
+        assert_eq!((options.get_host(), options.get_port()), ("fd00::1", 6000));
     }
 
     #[test]
