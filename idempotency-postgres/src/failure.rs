@@ -97,8 +97,8 @@ impl Whom {
                 format!("{name} refused the connection ({quoted}): {remedy}")
             }
             Error::PoolTimedOut => format!(
-                "no connection to {name} in time: {REACH}; or all connections of the pool were in use: set a larger number of them, one for \
-                 each call at a time"
+                "no connection to {name} in time: {REACH}; or the server has no connection left (`max_connections`); or all connections of the pool were \
+                 in use: set a larger number of them, one for each call at a time"
             ),
             Error::PoolClosed => {
                 kind = Kind::Rejected;

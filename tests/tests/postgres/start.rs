@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use idempotency_core::store::{Store, StoreError, StoreErrorKind as Kind, StoreReply};
+use idempotency_core::store::{SendLog, Store, StoreError, StoreErrorKind as Kind, StoreReply};
 use idempotency_postgres::{MIGRATION, PostgresStore, TableVerdict, sqlx};
 
 use crate::requests::claim;
@@ -271,6 +272,26 @@ async fn a_server_that_cannot_be_reached_is_refused() {
         &refused(&encrypted).await,
         Kind::Certificate,
         "sslmode=disable",
+    );
+    let full = database().await;
+    let role = format!("full_{full}");
+    let create = format!("CREATE ROLE {role} LOGIN CONNECTION LIMIT 0");
+    execute(&database_url(&full), &create).await;
+    let full = store(&url(server, &role, &full), 1);
+    says(
+        &refused(&full).await,
+        Kind::Throttled,
+        "raise its `max_connections`",
+    );
+    // The pool does not say why it waits.
+    let log = SendLog::with_limit(Duration::from_millis(500));
+    let StoreReply::Failed { error, .. } = claim(&full, 1, &log).await else {
+        panic!("a connection over the limit");
+    };
+    says(
+        &error,
+        Kind::Unreachable,
+        "has no connection left (`max_connections`)",
     );
     let unknown = store("postgres://postgres@db.invalid/postgres?sslmode=disable", 1);
     says(
