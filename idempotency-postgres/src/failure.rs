@@ -181,10 +181,13 @@ impl Whom {
         let found =
             of_server(&error).filter(|error| is_rolled_back(error.severity(), error.code()));
         match found {
-            Some(error) if error.code().starts_with("23") => {
+            Some(error) if !self.of_statement(error.code(), "").0.is_transient() => {
+                // The message can be that of a trigger, and quote a row.
+                let constraint = error.constraint().map(|name| format!("`{name}`, "));
                 let text = format!(
-                    "a constraint that is checked at the commit does not hold ({})",
-                    quoted(error)
+                    "a constraint or trigger refused the commit ({}SQLSTATE {}): see the log of the server",
+                    constraint.unwrap_or_default(),
+                    error.code()
                 );
                 self.of_transaction(&text, false)
             }

@@ -239,8 +239,8 @@ async fn a_constraint_that_fails_at_the_commit_is_a_rejection() {
         tx.commit_with_response();
         Ok(7)
     };
-    bank.fails(1, rejected, "checked at the commit", unknown)
-        .await;
+    let named = "refused the commit (`payments_account_fkey`, SQLSTATE 23503)";
+    bank.fails(1, rejected, named, unknown).await;
     assert_eq!(bank.balances().await, (10, 10));
     assert_eq!(bank.call(1, pay).await.unwrap(), 7);
 }
