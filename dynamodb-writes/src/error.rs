@@ -6,6 +6,8 @@ use std::fmt;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use dynamodb_lean_client::sdk::{cause, is_about_size, not_from_dynamodb, quoted};
 
+use crate::send::{Hidden, Item};
+
 /// An expression, a placeholder, a key or a version is wrong. Nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidExpression {
@@ -26,6 +28,29 @@ impl fmt::Display for InvalidExpression {
 }
 
 impl StdError for InvalidExpression {}
+
+/// The condition of the caller does not hold, and nothing else is in the way: the item does not have the key of the update, or it has the
+/// version that the write expects.
+///
+/// `Debug` shows no attribute of the item.
+#[derive(Debug)]
+pub struct ConditionFailed {
+    pub(crate) item: Hidden<Option<Item>>,
+    pub(crate) may_still_arrive: bool,
+}
+
+impl ConditionFailed {
+    /// Returns the current item, without what [`once`](crate::once) keeps in it. `None` if there is no item.
+    pub fn item(&self) -> Option<&Item> {
+        self.item.as_ref()
+    }
+
+    /// Returns true if an earlier send of this write got no reply. It was not applied until now. If it arrives later and the
+    /// condition holds then, it will be.
+    pub fn may_still_arrive(&self) -> bool {
+        self.may_still_arrive
+    }
+}
 
 /// A request to DynamoDB failed: it was refused for another reason than a condition, or there was no reply.
 #[derive(Debug)]

@@ -38,4 +38,4 @@ pub mod once;
 mod send;
 pub mod versioned;
 
-pub use error::{InvalidExpression, RequestError};
+pub use error::{ConditionFailed, InvalidExpression, RequestError};

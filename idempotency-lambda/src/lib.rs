@@ -131,7 +131,7 @@ pub use lambda_runtime::{Context, LambdaEvent};
 /// Writes to items of your own tables: in one transaction with the response of a call, updates that count once, versioned items.
 #[cfg(feature = "dynamodb")]
 pub mod dynamodb {
-    pub use dynamodb_writes::{InvalidExpression, RequestError, once, versioned};
+    pub use dynamodb_writes::{ConditionFailed, InvalidExpression, RequestError, once, versioned};
     pub use idempotency_dynamodb::transact::{LimitError, NotStaged, Transaction, Transactional};
 }
 

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::error::{InvalidExpression, RequestError, not_applied};
-use crate::send::{Hidden, Item};
+use crate::error::{ConditionFailed, InvalidExpression, RequestError, not_applied};
 
 /// An update that counts once did not succeed.
 ///
@@ -14,8 +13,8 @@ use crate::send::{Hidden, Item};
 #[non_exhaustive]
 pub enum OnceError {
     /// The condition of the caller does not hold, and the item does not have the key. Nothing was applied so far
-    /// ([`OnceConditionFailed::may_still_arrive`]).
-    ConditionFailed(OnceConditionFailed),
+    /// ([`ConditionFailed::may_still_arrive`]).
+    ConditionFailed(ConditionFailed),
     /// An expression, a placeholder or the key is wrong. Nothing was sent.
     Invalid(InvalidExpression),
     /// The clock of this process is behind that of another writer by more than the plan allows, or the request arrived late.
@@ -34,28 +33,6 @@ pub enum OnceError {
     Contended,
     /// The request failed. [`RequestError::maybe_applied`] says whether the update may have been applied.
     Request(RequestError),
-}
-
-/// The condition of the caller does not hold, and the item does not have the key.
-///
-/// `Debug` shows no attribute of the item.
-#[derive(Debug)]
-pub struct OnceConditionFailed {
-    pub(super) item: Hidden<Option<Item>>,
-    pub(super) may_still_arrive: bool,
-}
-
-impl OnceConditionFailed {
-    /// Returns the current item, without what this module keeps in it. `None` if there is no item.
-    pub fn item(&self) -> Option<&Item> {
-        self.item.as_ref()
-    }
-
-    /// Returns true if an earlier send of this call got no reply. It was not applied until now. If it arrives later and the
-    /// condition holds then, it will be.
-    pub fn may_still_arrive(&self) -> bool {
-        self.may_still_arrive
-    }
 }
 
 /// How far the clock of this process is behind that of another writer of the item, or that the clock is before 1970.

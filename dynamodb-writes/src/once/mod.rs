@@ -28,7 +28,7 @@
 //!
 //! ```no_run
 //! use aws_sdk_dynamodb::types::AttributeValue;
-//! use dynamodb_writes::once::{self, Once, OnceOutcome};
+//! use dynamodb_writes::once::{self, Once};
 //! use std::time::Duration;
 //!
 //! # async fn example(client: aws_sdk_dynamodb::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -37,10 +37,8 @@
 //!
 //! let customer = [("id", AttributeValue::S("c-1".into()))];
 //! let count = once.update("usage", customer, "evt-1").expression("ADD units :n").value(":n", AttributeValue::N("5".into()));
-//! match count.send(&client).await? {
-//!     OnceOutcome::Applied(_) => println!("counted"),
-//!     OnceOutcome::AlreadyApplied(_) => println!("counted before"),
-//! }
+//! let outcome = count.send(&client).await?;
+//! println!("{}", if outcome.is_applied() { "counted" } else { "counted before" });
 //! # Ok(())
 //! # }
 //! ```
@@ -64,7 +62,7 @@ mod layout;
 mod plan;
 mod prepared;
 
-pub use error::{ClockBehind, ItemFull, OnceConditionFailed, OnceError, OtherPlan};
+pub use error::{ClockBehind, ItemFull, OnceError, OtherPlan};
 pub use plan::{Estimate, Plan, PlanError, plan};
 use prepared::Parts;
 pub use prepared::{OnceRefusal, PreparedUpdate};
@@ -140,52 +138,33 @@ impl fmt::Debug for Once {
     }
 }
 
-/// The result of an update that counts once. In both cases the item has the update: this call or an earlier one applied it.
+/// The result of an update that counts once. The item has the update: this call or an earlier one applied it.
 ///
 /// `Debug` shows no attribute of the item.
 #[derive(Debug)]
-#[must_use = "`AlreadyApplied`: an earlier call, or an earlier send of this call, applied the update"]
-pub enum OnceOutcome {
-    /// This call applied the update.
-    Applied(Applied),
-    /// The item has the key: an earlier call with this key applied its update, or an earlier send of this call applied it and its
-    /// reply was lost.
-    AlreadyApplied(AlreadyApplied),
+#[must_use = "it says whether this call applied the update, or an earlier one"]
+pub struct OnceOutcome {
+    item: Hidden<Option<Item>>,
+    /// `None` if this call applied the update. Otherwise: whether an earlier send of this call may have applied it.
+    before: Option<bool>,
 }
 
 impl OnceOutcome {
+    /// Returns true if this call applied the update. False if the item has the key: an earlier call with this key applied its update,
+    /// or an earlier send of this call applied it and its reply was lost.
+    pub fn is_applied(&self) -> bool {
+        self.before.is_none()
+    }
+
+    /// Returns true if the item has the key, and a reply to this call was lost, so that the earlier send can be its own.
+    pub fn maybe_by_this_call(&self) -> bool {
+        self.before == Some(true)
+    }
+
     /// Returns the current item, without what this module keeps in it. `None` if this call applied the update and did not ask
     /// with [`return_item`](OnceUpdate::return_item).
     pub fn item(&self) -> Option<&Item> {
-        match self {
-            Self::Applied(applied) => applied.item.as_ref(),
-            Self::AlreadyApplied(already) => Some(&already.item),
-        }
-    }
-
-    /// Returns true for [`OnceOutcome::Applied`].
-    pub fn is_applied(&self) -> bool {
-        matches!(self, Self::Applied(_))
-    }
-}
-
-/// An update that this call applied.
-#[derive(Debug)]
-pub struct Applied {
-    item: Hidden<Option<Item>>,
-}
-
-/// An update that was applied before.
-#[derive(Debug)]
-pub struct AlreadyApplied {
-    item: Hidden<Item>,
-    maybe_by_this_call: bool,
-}
-
-impl AlreadyApplied {
-    /// Returns true if a reply to this call was lost, so that the earlier send can be its own. False if it was another call.
-    pub fn maybe_by_this_call(&self) -> bool {
-        self.maybe_by_this_call
+        self.item.as_ref()
     }
 }
 
@@ -218,7 +197,7 @@ impl OnceUpdate {
         /// Sets a condition, in DynamoDB's syntax. Without one, the update also makes an item that is absent.
         ///
         /// If it does not hold and the item does not have the key, the update ends in [`OnceError::ConditionFailed`]. If it has the key, the
-        /// result is [`OnceOutcome::AlreadyApplied`], and the condition does not matter.
+        /// result is that of an update that was applied before, and the condition does not matter.
     }
 
     /// Asks for the new item: [`OnceOutcome::item`]. It costs no capacity. DynamoDB sends the keys with it, up to 400 KB, and they
@@ -306,7 +285,7 @@ impl OnceUpdate {
                 Reply::Applied(item) => {
                     let layout = &prepared.parts.layout;
                     let item = Hidden(item.map(|item| layout::without_keys(layout, item)));
-                    return Ok(OnceOutcome::Applied(Applied { item }));
+                    return Ok(OnceOutcome { item, before: None });
                 }
                 Reply::Refused {
                     current,
@@ -314,9 +293,7 @@ impl OnceUpdate {
                 } => {
                     maybe_applied_before |= maybe_applied;
                     match prepared.refusal(current, maybe_applied_before) {
-                        OnceRefusal::AlreadyApplied(already) => {
-                            return Ok(OnceOutcome::AlreadyApplied(already));
-                        }
+                        OnceRefusal::AlreadyApplied(outcome) => return Ok(outcome),
                         OnceRefusal::SendInstead(instead) => prepared = *instead,
                         OnceRefusal::Error(error) => return Err(error),
                     }

@@ -9,10 +9,9 @@ use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem, Update as SdkUp
 
 use idempotency_core::store::RejectedWrite;
 
-use super::AlreadyApplied;
 use super::layout::{self, FEW, Layout};
-use super::{ClockBehind, OnceConditionFailed, OnceError, OtherPlan};
-use crate::error::InvalidExpression;
+use super::{ClockBehind, OnceError, OnceOutcome, OtherPlan};
+use crate::error::{ConditionFailed, InvalidExpression};
 use crate::expression::{Clause, Expressions, check_length, not_built};
 use crate::send::{Hidden, Item};
 use dynamodb_lean_client::sdk::{ALL_OLD, SdkWrite};
@@ -47,7 +46,7 @@ pub struct PreparedUpdate {
 #[non_exhaustive]
 pub enum OnceRefusal {
     /// The item has the key.
-    AlreadyApplied(AlreadyApplied),
+    AlreadyApplied(OnceOutcome),
     /// The item has many old keys, or other ones than when it was read: send this instead, which removes them.
     SendInstead(Box<PreparedUpdate>),
     /// The condition of the caller does not hold, or the item cannot be written by this plan and clock.
@@ -82,9 +81,9 @@ impl PreparedUpdate {
             return self.condition_failed(None, maybe_applied);
         };
         match self.explain(&item, maybe_applied) {
-            Ok(Explanation::HasKey) => OnceRefusal::AlreadyApplied(AlreadyApplied {
-                item: Hidden(layout::without_keys(&self.parts.layout, item)),
-                maybe_by_this_call: maybe_applied,
+            Ok(Explanation::HasKey) => OnceRefusal::AlreadyApplied(OnceOutcome {
+                item: Hidden(Some(layout::without_keys(&self.parts.layout, item))),
+                before: Some(maybe_applied),
             }),
             Ok(Explanation::Stale(stale)) => match self.replacing(stale) {
                 Ok(instead) => OnceRefusal::SendInstead(Box::new(instead)),
@@ -109,7 +108,7 @@ impl PreparedUpdate {
     }
 
     fn condition_failed(&self, item: Option<Item>, may_still_arrive: bool) -> OnceRefusal {
-        OnceRefusal::Error(OnceError::ConditionFailed(OnceConditionFailed {
+        OnceRefusal::Error(OnceError::ConditionFailed(ConditionFailed {
             item: Hidden(item),
             may_still_arrive,
         }))

@@ -117,12 +117,12 @@ impl Change {
     }
 }
 
-/// An update of an item: made by [`update`](super::update). `Debug` shows no key and no value.
+/// An update of an item: made by [`update`](super::Versioned::update). `Debug` shows no key and no value.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is sent before `send`"]
 pub struct Update(pub(super) Change);
 
-/// A deletion of an item: made by [`delete`](super::delete). `Debug` shows no key and no value.
+/// A deletion of an item: made by [`delete`](super::Versioned::delete). `Debug` shows no key and no value.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is sent before `send`"]
 pub struct Delete(pub(super) Change);
@@ -204,7 +204,7 @@ impl Delete {
     }
 }
 
-/// The creation of an item: made by [`create`](super::create). `Debug` shows no attribute.
+/// The creation of an item: made by [`create`](super::Versioned::create). `Debug` shows no attribute.
 #[derive(Debug)]
 #[must_use = "nothing is sent before `send`"]
 pub struct Create {

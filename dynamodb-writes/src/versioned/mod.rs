@@ -1,6 +1,6 @@
 //! Versioned items (optimistic locking): a write succeeds only if the item is still the one that was read.
 //!
-//! Each item has a number, `version`, that each write raises by one, and the random tokens of its last four writes. A write expects
+//! Each item has a number that each write raises by one, in an attribute such as `version`, and the random tokens of its last four writes. A write expects
 //! the version that was read. If another write was first, the result is a [`Conflict`] with the current item: decide again.
 //!
 //! - **A lost reply is no conflict.** The SDK sends a write again if its reply is lost, and the condition of the second send fails
@@ -17,15 +17,16 @@
 //!
 //! ```no_run
 //! use aws_sdk_dynamodb::types::AttributeValue;
-//! use dynamodb_writes::versioned::{self, VersionedError, Version};
+//! use dynamodb_writes::versioned::{Versioned, VersionedError};
 //!
 //! # async fn example(client: aws_sdk_dynamodb::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! let accounts = Versioned::by("version");
 //! let key = || [("id", AttributeValue::S("a-1".into()))];
-//! let made = versioned::create("accounts", key()).attribute("balance", AttributeValue::N("100".into())).send(&client).await?;
+//! let made = accounts.create("accounts", key()).attribute("balance", AttributeValue::N("100".into())).send(&client).await?;
 //!
 //! let mut version = made.version().clone();
 //! loop {
-//!     let debit = versioned::update("accounts", key(), &version)
+//!     let debit = accounts.update("accounts", key(), &version)
 //!         .expression("SET balance = balance - :n")
 //!         .condition("balance >= :n")
 //!         .value(":n", AttributeValue::N("30".into()));
@@ -50,7 +51,7 @@ use idempotency_core::random::{Random, RandomError};
 use idempotency_core::system::SystemRandom;
 use version::{Layout, Token};
 
-use crate::error::{InvalidExpression, RequestError, not_applied};
+use crate::error::{ConditionFailed, InvalidExpression, RequestError, not_applied};
 use crate::expression::{self, UserExpressions};
 use crate::send::{Hidden, Item};
 
@@ -62,16 +63,8 @@ pub use change::{Create, Delete, Update};
 pub use prepared::{PreparedWrite, VersionedRefusal, WrittenItem};
 pub use version::{InvalidVersion, Version};
 
-/// Versioned items with a version attribute of another name than `version`.
-///
-/// # Examples
-///
-/// ```
-/// use dynamodb_writes::versioned::Versioned;
-/// let documents = Versioned::by("revision");
-/// # let _ = documents;
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Versioned items, by the name of their version attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Versioned {
     layout: Layout,
 }
@@ -87,12 +80,12 @@ impl Versioned {
     ///
     /// # Errors
     ///
-    /// If the version attribute is not a whole number. An item without the attribute has [`Version::NONE`].
+    /// If the version attribute is not a whole number from 0 to 2^64 - 1. An item without the attribute has [`Version::NONE`].
     pub fn version(&self, item: &Item) -> Result<Version, InvalidVersion> {
         self.layout.version(item)
     }
 
-    /// Creates an item, as [`create`](create()) does.
+    /// Creates an item with version 1. If there is an item with this key, that is a [`Conflict`].
     pub fn create<N: Into<String>>(
         &self,
         table: impl Into<String>,
@@ -106,7 +99,9 @@ impl Versioned {
         }
     }
 
-    /// Updates an item, as [`update`] does.
+    /// Updates an item that has the version `expected`, and raises the version by one.
+    ///
+    /// With [`Version::NONE`], the item must exist without a version: that is how an existing item becomes a versioned one.
     pub fn update<N: Into<String>>(
         &self,
         table: impl Into<String>,
@@ -116,7 +111,7 @@ impl Versioned {
         Update(self.change(table, key, expected))
     }
 
-    /// Deletes an item, as [`delete`] does.
+    /// Deletes an item that has the version `expected`. If there is no item, that is a success.
     pub fn delete<N: Into<String>>(
         &self,
         table: impl Into<String>,
@@ -143,34 +138,6 @@ impl Versioned {
     }
 }
 
-/// Creates an item with version 1. If there is an item with this key, that is a [`Conflict`].
-pub fn create<N: Into<String>>(
-    table: impl Into<String>,
-    key: impl IntoIterator<Item = (N, AttributeValue)>,
-) -> Create {
-    Versioned::default().create(table, key)
-}
-
-/// Updates an item that has the version `expected`, and raises the version by one.
-///
-/// With [`Version::NONE`], the item must exist without a version: that is how an existing item becomes a versioned one.
-pub fn update<N: Into<String>>(
-    table: impl Into<String>,
-    key: impl IntoIterator<Item = (N, AttributeValue)>,
-    expected: &Version,
-) -> Update {
-    Versioned::default().update(table, key, expected)
-}
-
-/// Deletes an item that has the version `expected`. If there is no item, that is a success.
-pub fn delete<N: Into<String>>(
-    table: impl Into<String>,
-    key: impl IntoIterator<Item = (N, AttributeValue)>,
-    expected: &Version,
-) -> Delete {
-    Versioned::default().delete(table, key, expected)
-}
-
 /// Returns the token of a new write. It is from the operating system: processes that were restored from one snapshot get different ones.
 fn new_token() -> Result<Token, VersionedError> {
     SystemRandom.bytes().map_err(VersionedError::Random)
@@ -182,12 +149,12 @@ fn new_token() -> Result<Token, VersionedError> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum VersionedError {
-    /// Another write was first: the item has another version, or is absent, or [`create`] found an item. Carries
+    /// Another write was first: the item has another version, or is absent, or [`create`](Versioned::create) found an item. Carries
     /// the current item.
     Conflict(Conflict),
     /// The version is the expected one, and the condition of the caller does not hold. Carries the current item. Nothing was
     /// applied.
-    ConditionFailed(VersionedConditionFailed),
+    ConditionFailed(ConditionFailed),
     /// An expression, a placeholder or an attribute is wrong. Nothing was sent.
     Invalid(InvalidExpression),
     /// The source of randomness failed. Nothing was sent.
@@ -224,28 +191,6 @@ impl Conflict {
     /// other cases the write was not applied. If this is true, look at the item before another try.
     pub fn maybe_applied(&self) -> bool {
         self.maybe_applied
-    }
-}
-
-/// The version is the expected one, and the condition of the caller does not hold.
-///
-/// `Debug` shows no attribute of the item.
-#[derive(Debug)]
-pub struct VersionedConditionFailed {
-    current: Hidden<Item>,
-    may_still_arrive: bool,
-}
-
-impl VersionedConditionFailed {
-    /// Returns the current item.
-    pub fn current(&self) -> &Item {
-        &self.current
-    }
-
-    /// Returns true if an earlier send of this write got no reply. It is not applied yet. If it arrives later, and version
-    /// and condition hold then, it will be.
-    pub fn may_still_arrive(&self) -> bool {
-        self.may_still_arrive
     }
 }
 

@@ -7,7 +7,8 @@ use idempotency_core::store::RejectedWrite;
 
 use super::version::{Layout, TOKENS_KEPT};
 use super::version::{Token, Version};
-use super::{Conflict, VersionedConditionFailed, VersionedError};
+use super::{Conflict, VersionedError};
+use crate::error::ConditionFailed;
 use crate::send::{self, Hidden, Item, Reply};
 use dynamodb_lean_client::sdk::SdkWrite;
 
@@ -19,11 +20,11 @@ use dynamodb_lean_client::sdk::SdkWrite;
 ///
 /// ```no_run
 /// use aws_sdk_dynamodb::types::AttributeValue;
-/// use dynamodb_writes::versioned::{self, Version};
+/// use dynamodb_writes::versioned::{Version, Versioned};
 ///
 /// # async fn example(client: aws_sdk_dynamodb::Client, read: Version) -> Result<(), Box<dyn std::error::Error>> {
 /// let order = [("id", AttributeValue::S("o-1".into()))];
-/// let ship = versioned::update("orders", order, &read).expression("SET shipped = :yes").value(":yes", AttributeValue::Bool(true));
+/// let ship = Versioned::by("version").update("orders", order, &read).expression("SET shipped = :yes").value(":yes", AttributeValue::Bool(true));
 /// let ship = ship.prepare()?;
 /// client.transact_write_items().transact_items(ship.transact_item()).send().await?;
 /// # Ok(())
@@ -115,8 +116,8 @@ impl PreparedWrite {
         }
         match &self.expected {
             Some(expected) if expected.matches(&version) => {
-                VersionedRefusal::Error(VersionedError::ConditionFailed(VersionedConditionFailed {
-                    current: Hidden(item),
+                VersionedRefusal::Error(VersionedError::ConditionFailed(ConditionFailed {
+                    item: Hidden(Some(item)),
                     may_still_arrive: maybe_applied,
                 }))
             }
@@ -181,7 +182,7 @@ mod tests {
     use aws_sdk_dynamodb::types::AttributeValue;
 
     use super::*;
-    use crate::versioned;
+    use crate::versioned::Versioned;
 
     const READ: Token = [1; 16];
     const OTHER: Token = [2; 16];
@@ -189,7 +190,10 @@ mod tests {
     /// Returns an update of version 5, with the token that it will write.
     fn update(expected: &Version) -> (PreparedWrite, Token) {
         let key = [("id", AttributeValue::S("a".to_owned()))];
-        let update = versioned::update("accounts", key, expected).expression("REMOVE hold");
+        let items = Versioned::by("version");
+        let update = items
+            .update("accounts", key, expected)
+            .expression("REMOVE hold");
         let prepared = update.prepare().unwrap();
         let (_, token) = prepared.made.unwrap();
         (prepared, token)
@@ -197,7 +201,7 @@ mod tests {
 
     /// Returns an item of this version, whose tokens are given from the newest to the oldest.
     fn item(number: u64, tokens: &[Token]) -> Item {
-        let layout = Layout::default();
+        let layout = Layout::new("version".to_owned());
         let mut item = Item::new();
         for (age, token) in tokens.iter().enumerate().rev() {
             item.extend(layout.attributes(number - age as u64, *token));

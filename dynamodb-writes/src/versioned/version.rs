@@ -45,20 +45,11 @@ impl Version {
     /// Returns the version with this number and without a token.
     ///
     /// A write that expects it cannot tell the item from one that was deleted and created again with the same number. Prefer
-    /// [`Version::of`].
+    /// [`Versioned::version`](super::Versioned::version).
     #[must_use]
     pub const fn from_number(number: u64) -> Self {
         let token = None;
         Self { number, token }
-    }
-
-    /// Returns the version of an item whose version attribute is `version`.
-    ///
-    /// # Errors
-    ///
-    /// If the version attribute is not a whole number from 0 to 2^64 - 1. An item without the attribute has [`Version::NONE`].
-    pub fn of(item: &Item) -> Result<Self, InvalidVersion> {
-        Layout::default().version(item)
     }
 
     /// Returns the number; 0 for an item without a version attribute.
@@ -144,12 +135,6 @@ pub(super) const TOKENS_KEPT: u64 = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     number: String,
-}
-
-impl Default for Layout {
-    fn default() -> Self {
-        Self::new("version".to_owned())
-    }
 }
 
 impl Layout {
@@ -261,7 +246,7 @@ mod tests {
 
     #[test]
     fn only_the_number_and_its_tokens_are_ours() {
-        let layout = Layout::default();
+        let layout = Layout::new("version".to_owned());
         for ours in ["version", "version_w0", "version_w3"] {
             assert!(layout.is_ours(ours), "{ours}");
         }

@@ -11,7 +11,7 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 use dynamodb_writes::once::{self, Once};
-use dynamodb_writes::versioned::{self, Version};
+use dynamodb_writes::versioned::{self, Version, Versioned};
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 
@@ -130,17 +130,23 @@ async fn once_on(client: &Client) {
 }
 
 async fn versioned_on(client: &Client) {
+    let items = Versioned::by("version");
     let conflict = |error: versioned::VersionedError| match error {
         versioned::VersionedError::Conflict(conflict) => conflict,
         other => panic!("a conflict is expected: {other}"),
     };
-    let create = || versioned::create(TABLE, key("a")).attribute("balance", number(100));
+    let create = || {
+        items
+            .create(TABLE, key("a"))
+            .attribute("balance", number(100))
+    };
     let first = create().send(client).await.unwrap().version().clone();
     assert_eq!(first.number(), 1);
     let existing = conflict(create().send(client).await.unwrap_err());
     assert_eq!(existing.version(), Some(&first));
     let debit = |expected: &Version, amount| {
-        versioned::update(TABLE, key("a"), expected)
+        items
+            .update(TABLE, key("a"), expected)
             .expression("SET balance = balance - :n")
             .condition("balance >= :n")
             .value(":n", number(amount))
@@ -148,7 +154,7 @@ async fn versioned_on(client: &Client) {
     };
     let second = debit(&first, 30).send(client).await.unwrap();
     assert_eq!(number_in(second.item().unwrap(), "balance"), 70);
-    let of_item = Version::of(second.item().unwrap());
+    let of_item = items.version(second.item().unwrap());
     assert_eq!(of_item.as_ref(), Ok(second.version()));
     assert_eq!(second.version().number(), 2);
     assert!(!second.by_earlier_send());
@@ -160,14 +166,16 @@ async fn versioned_on(client: &Client) {
     let versioned::VersionedError::ConditionFailed(failed) = refused else {
         panic!("a failed condition is expected: {refused}");
     };
-    assert_eq!(number_in(failed.current(), "balance"), 70);
+    assert_eq!(number_in(failed.item().unwrap(), "balance"), 70);
 
     for expected in [&Version::NONE, second.version()] {
-        let absent = versioned::update(TABLE, key("b"), expected).expression("REMOVE x");
+        let absent = items
+            .update(TABLE, key("b"), expected)
+            .expression("REMOVE x");
         let absent = conflict(absent.send(client).await.unwrap_err());
         assert!(absent.current().is_none());
     }
-    let delete = |expected: &Version| versioned::delete(TABLE, key("a"), expected).return_item();
+    let delete = |expected: &Version| items.delete(TABLE, key("a"), expected).return_item();
     let stale = conflict(delete(&first).send(client).await.unwrap_err());
     assert_eq!(stale.version(), Some(second.version()));
     let empty = delete(second.version()).condition("balance = :zero OR #s = :zero");

@@ -3,15 +3,21 @@
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use dynamodb_writes::versioned::{
-    self, Conflict, InvalidVersion, Update, Version, Versioned, VersionedError, VersionedRefusal,
+    Conflict, InvalidVersion, Update, Version, Versioned, VersionedError, VersionedRefusal,
     WrittenItem,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault};
 
 use super::{Item, TABLE, key, lose_replies, number, number_in, started, stored, text};
 
+fn items() -> Versioned {
+    Versioned::by("version")
+}
+
 async fn create(client: &Client) -> Version {
-    let create = versioned::create(TABLE, key("a")).attribute("balance", number(100));
+    let create = items()
+        .create(TABLE, key("a"))
+        .attribute("balance", number(100));
     create.send(client).await.unwrap().version().clone()
 }
 
@@ -23,7 +29,8 @@ async fn created(sends: u32) -> (EmbeddedDynamoDb, Client, Version) {
 }
 
 fn debit(expected: &Version, amount: i64) -> Update {
-    versioned::update(TABLE, key("a"), expected)
+    items()
+        .update(TABLE, key("a"), expected)
         .expression("SET balance = balance - :n")
         .condition("balance >= :n")
         .value(":n", number(amount))
@@ -43,7 +50,7 @@ async fn balance(db: &EmbeddedDynamoDb) -> i64 {
 #[tokio::test]
 async fn deleting_what_is_absent_is_a_success() {
     let (db, client, first) = created(3).await;
-    let delete = |version: &Version| versioned::delete(TABLE, key("a"), version);
+    let delete = |version: &Version| items().delete(TABLE, key("a"), version);
     delete(&first).send(&client).await.unwrap();
     let again = delete(&first).condition("balance > :n");
     again.value(":n", number(0)).send(&client).await.unwrap();
@@ -58,7 +65,9 @@ async fn deleting_what_is_absent_is_a_success() {
 async fn a_lost_reply_of_a_creation_and_of_an_update_is_a_success() {
     let (db, client) = started(3).await;
     lose_replies(&db, |count| count % 2 == 1);
-    let made = versioned::create(TABLE, key("a")).attribute("balance", number(100));
+    let made = items()
+        .create(TABLE, key("a"))
+        .attribute("balance", number(100));
     let made = made.send(&client).await.unwrap();
     assert!(made.by_earlier_send());
     let debited = debit(made.version(), 30).return_item();
@@ -97,7 +106,7 @@ async fn with_others_between(
     let update = async move { debit(&first, 30).send(&sender).await };
     let written = sent_again(&db, lost, "UpdateItem", update, async || {
         for _ in 0..between {
-            let current = Version::of(&stored(&db, "a").await.unwrap()).unwrap();
+            let current = items().version(&stored(&db, "a").await.unwrap()).unwrap();
             debit(&current, 1).send(&client).await.unwrap();
         }
     });
@@ -138,7 +147,7 @@ async fn a_lost_request_that_meets_another_write_was_not_applied() {
 async fn a_write_to_a_deleted_item_does_not_change_the_item_that_was_created_again() {
     let (db, client, first) = created(3).await;
     let (sender, lost) = (client.clone(), Fault::on("DeleteItem").drop_reply());
-    let delete = versioned::delete(TABLE, key("a"), &first);
+    let delete = items().delete(TABLE, key("a"), &first);
     let delete = async move { delete.send(&sender).await };
     let mut second = Version::NONE;
     let result = sent_again(&db, lost, "DeleteItem", delete, async || {
@@ -204,7 +213,7 @@ async fn parallel_writers_that_decide_again_lose_no_update() {
 async fn a_prepared_write_is_part_of_a_transaction() {
     let (db, client, first) = created(1).await;
     let prepared = debit(&first, 30).prepare().unwrap();
-    let other = versioned::create(TABLE, key("b")).prepare().unwrap();
+    let other = items().create(TABLE, key("b")).prepare().unwrap();
     let transaction = || {
         client
             .transact_write_items()
@@ -254,16 +263,20 @@ async fn a_request_that_fails_says_if_the_write_may_have_been_applied() {
 #[tokio::test]
 async fn debug_shows_no_attribute_of_an_item() {
     let (_db, client) = started(1).await;
-    let create = versioned::create(TABLE, key("a")).attribute("balance", text("secret"));
+    let create = items()
+        .create(TABLE, key("a"))
+        .attribute("balance", text("secret"));
     let creation = format!("{create:?}");
     let written = create.send(&client).await.unwrap();
-    let update = versioned::update(TABLE, key("a"), written.version()).return_item();
+    let update = items()
+        .update(TABLE, key("a"), written.version())
+        .return_item();
     let update = update.expression("SET balance = :n");
     let update = update.value(":n", text("secret"));
     let prepared = update.clone().prepare();
     let applied = update.clone().send(&client).await;
     let conflict = update.clone().send(&client).await;
-    let delete = versioned::delete(TABLE, key("a"), &Version::from_number(2));
+    let delete = items().delete(TABLE, key("a"), &Version::from_number(2));
     let delete = delete.condition("attribute_not_exists(balance)");
     let refused = delete.clone().send(&client).await;
     let texts = format!(
@@ -280,12 +293,14 @@ async fn an_item_of_another_program_becomes_a_versioned_one() {
     let put = [("id", text("a")), ("balance", number(100))];
     db.put(TABLE, put).await.unwrap();
     let item = stored(&db, "a").await.unwrap();
-    assert_eq!(Version::of(&item), Ok(Version::NONE));
+    assert_eq!(items().version(&item), Ok(Version::NONE));
     let written = debit(&Version::NONE, 1).send(&client).await.unwrap();
     assert_eq!(written.version().number(), 1);
     let late = conflict(debit(&Version::NONE, 1).send(&client).await);
     assert_eq!(late.version(), Some(written.version()));
-    let absent = versioned::update(TABLE, key("b"), &Version::NONE).expression("SET x = :x");
+    let absent = items()
+        .update(TABLE, key("b"), &Version::NONE)
+        .expression("SET x = :x");
     let absent = absent.value(":x", number(1)).send(&client).await;
     assert!(conflict(absent).current().is_none());
 
@@ -299,7 +314,7 @@ async fn an_item_of_another_program_becomes_a_versioned_one() {
     let written = debit(written.version(), 1).send(&client).await.unwrap();
     assert_eq!((written.version().number(), balance(&db).await), (9, 97));
     let odd = Item::from([("version".to_owned(), text("7"))]);
-    assert!(matches!(Version::of(&odd), Err(InvalidVersion { .. })));
+    assert!(matches!(items().version(&odd), Err(InvalidVersion { .. })));
 }
 
 #[tokio::test]
@@ -311,13 +326,13 @@ async fn an_item_of_another_program_with_version_zero_becomes_a_versioned_one() 
         db.put(TABLE, item).await.unwrap();
     };
     put().await;
-    let read = Version::of(&stored(&db, "a").await.unwrap()).unwrap();
+    let read = items().version(&stored(&db, "a").await.unwrap()).unwrap();
     let written = debit(&read, 1).send(&client).await.unwrap();
     assert_eq!((written.version().number(), balance(&db).await), (1, 99));
     // Version 0 is gone.
     assert!(!conflict(debit(&read, 1).send(&client).await).maybe_applied());
     put().await;
-    let delete = versioned::delete(TABLE, key("a"), &read);
+    let delete = items().delete(TABLE, key("a"), &read);
     delete.send(&client).await.unwrap();
     assert!(stored(&db, "a").await.is_none());
 }
@@ -327,11 +342,11 @@ async fn a_key_with_an_attribute_of_ours_is_refused_before_it_is_sent() {
     let (db, client) = started(1).await;
     let key = || [("id", text("a")), ("version", number(7))];
     let one = Version::from_number(1);
-    let update = versioned::update(TABLE, key(), &one).expression("REMOVE hold");
+    let update = items().update(TABLE, key(), &one).expression("REMOVE hold");
     for refused in [
-        versioned::create(TABLE, key()).send(&client).await,
+        items().create(TABLE, key()).send(&client).await,
         update.send(&client).await,
-        versioned::delete(TABLE, key(), &one).send(&client).await,
+        items().delete(TABLE, key(), &one).send(&client).await,
     ] {
         let error = refused.unwrap_err().to_string();
         let says = error.contains("the key has the attribute `version`");
@@ -367,7 +382,7 @@ async fn what_would_break_the_version_is_refused_before_it_is_sent() {
     let one = Version::from_number(1);
     let mut refused = Vec::new();
     for (name, value) in [("version", number(9)), ("id", text("b"))] {
-        let create = versioned::create(TABLE, key("a")).attribute(name, value);
+        let create = items().create(TABLE, key("a")).attribute(name, value);
         refused.push(create.send(&client).await);
     }
     for update in [

@@ -13,7 +13,9 @@ use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem};
 use idempotency_core::store::{StoreReply, Write};
 use idempotency_lambda::dynamodb::Transactional;
 use idempotency_lambda::dynamodb::once::{self, Once, OnceRefusal};
-use idempotency_lambda::dynamodb::versioned::{self, Version, VersionedError, VersionedRefusal};
+use idempotency_lambda::dynamodb::versioned::{
+    Version, Versioned, VersionedError, VersionedRefusal,
+};
 use idempotency_lambda::{
     BoxError, Call, Error, ErrorKind, Lookup, OnError, OnInProgress, OnStoreError, OnTimeout,
     Operation, Outcome,
@@ -311,11 +313,16 @@ async fn a_staged_update_that_counts_once_is_rejected_with_its_typed_reason() {
 async fn a_staged_versioned_write_is_rejected_with_the_conflict() {
     let (database, processes) = with_items().await;
     let id = || [("id", AttributeValue::S("o".into()))];
-    let create = versioned::create("items", id()).prepare().unwrap();
+    let items = Versioned::by("version");
+    let create = items.create("items", id()).prepare().unwrap();
     stage(&processes, 1, create.transact_item()).await.unwrap();
-    let read = Version::of(&database.items("items").await.unwrap()[0]).unwrap();
+    let read = items
+        .version(&database.items("items").await.unwrap()[0])
+        .unwrap();
     let set = |value: bool| {
-        let update = versioned::update("items", id(), &read).expression("SET shipped = :s");
+        let update = items
+            .update("items", id(), &read)
+            .expression("SET shipped = :s");
         let update = update.value(":s", AttributeValue::Bool(value));
         update.prepare().unwrap()
     };

@@ -75,7 +75,7 @@ fn updates(db: &EmbeddedDynamoDb) -> usize {
 
 pub(super) fn condition_failed(
     result: Result<OnceOutcome, OnceError>,
-) -> once::OnceConditionFailed {
+) -> dynamodb_writes::ConditionFailed {
     match result.unwrap_err() {
         OnceError::ConditionFailed(failed) => failed,
         other => panic!("a failed condition is expected: {other}"),

@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
 use aws_sdk_dynamodb::types::AttributeValue;
 use dynamodb_writes::once::{self, Once, OnceError};
-use dynamodb_writes::versioned::{self, Version};
+use dynamodb_writes::versioned::{Version, Versioned};
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Data, Field, Record};
 use idempotency_core::store::{
@@ -139,14 +139,14 @@ async fn failures_of_business_items(reply: &Reply) -> [Box<dyn Error>; 4] {
     // Without timeouts, which expire at once.
     let client = Client::new(&wire.sdk_config("eu-west-1"));
     let key = || [("id", AttributeValue::S("s3cr3t".to_owned()))];
-    let version = Version::NONE;
+    let (items, version) = (Versioned::by("version"), Version::NONE);
     let once = Once::new(once::plan(0.1, Duration::from_secs(60))).unwrap();
     let once = once.update("items", key(), "s3cr3t");
     let once = once.expression("SET a = :a");
     let once = once.value(":a", AttributeValue::S("s3cr3t".to_owned()));
-    let create = versioned::create("items", key());
-    let update = versioned::update("items", key(), &version).expression("REMOVE a");
-    let delete = versioned::delete("items", key(), &version);
+    let create = items.create("items", key());
+    let update = items.update("items", key(), &version).expression("REMOVE a");
+    let delete = items.delete("items", key(), &version);
     let errors = [
         once.send(&client).await.unwrap_err().into(),
         create.send(&client).await.unwrap_err().into(),
