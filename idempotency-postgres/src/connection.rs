@@ -1,5 +1,6 @@
 //! The connections: how they are opened, tested after a pause, and never used again in an unknown state.
 
+use std::pin::pin;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,8 +29,11 @@ pub(crate) const TEST_AFTER: Duration = Duration::from_secs(5);
 /// How long connections are kept from the pool. It then closes those that no request needs, and those that are old.
 const KEPT_FOR: Duration = Duration::from_secs(10 * 60);
 
-/// How long a request without a limit waits for a connection.
-const CONNECT_WITHIN: Duration = Duration::from_secs(30);
+/// How long a request without a limit waits for a connection: the start, and an operator.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// After this time such a request tries a connection of its own. The start of a function has 2 s.
+const SAY_WHY_AFTER: Duration = Duration::from_secs(1);
 
 /// How long a statement without a limit waits for another transaction.
 const WAIT_WITHOUT_LIMIT: Duration = Duration::from_secs(5);
@@ -301,12 +305,26 @@ impl Connections {
             drop(used.connection.take().map(PoolConnection::detach));
         }
         let _waiting = own.map(Own::wait);
-        let within = limit.map_or(CONNECT_WITHIN, |limit| {
-            limit.saturating_sub(REPLY_RESERVE).max(limit / 2)
-        });
-        used.connection = Some(self.acquire_of_pool(within).await?);
+        let acquired = match limit.map(|it| it.saturating_sub(REPLY_RESERVE).max(it / 2)) {
+            Some(within) => self.acquire_of_pool(within).await,
+            None => Box::pin(self.acquire_or_say_why()).await,
+        };
+        used.connection = Some(acquired?);
         used.is_whole = true;
         Ok(used)
+    }
+
+    /// Takes a connection for the start, or for an operator. The pool tries again while a server refuses connections, and does not say so.
+    async fn acquire_or_say_why(&self) -> Result<PoolConnection<Postgres>, Failure> {
+        self.renew_password(CONNECT_WITHIN).await?;
+        let mut acquiring = pin!(self.acquire_of_pool(CONNECT_WITHIN));
+        if let Ok(acquired) = timeout(SAY_WHY_AFTER, &mut acquiring).await {
+            return acquired;
+        }
+        let options = self.pool.connect_options();
+        let connecting = PgConnection::connect_with(&options);
+        self.within(CONNECT_WITHIN, connecting).await?;
+        acquiring.await
     }
 
     async fn acquire_of_pool(&self, within: Duration) -> Result<PoolConnection<Postgres>, Failure> {
@@ -342,13 +360,6 @@ impl Connections {
             is_whole: false,
             in_open: true,
         }
-    }
-
-    /// Opens a connection beside the pool, which hides why a server refuses connections.
-    pub(crate) async fn try_connect(&self, within: Duration) -> Result<(), Failure> {
-        let options = self.pool.connect_options();
-        let connected = self.within(within, PgConnection::connect_with(&options));
-        connected.await.map(drop)
     }
 
     /// Asks for a new password if the last one is old. Connections that are open stay open.

@@ -25,9 +25,6 @@ use crate::transaction::PostgresTransaction;
 /// How often a request is sent if other transactions are faster each time.
 const MOST_SENDS: usize = 16;
 
-/// How long the check of the server may take.
-const CHECK_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
-
 /// A store of records in a table of PostgreSQL.
 ///
 /// # Examples
@@ -284,26 +281,16 @@ impl PostgresStore {
     /// Looks at the server, the role and the table.
     #[doc(hidden)]
     pub async fn findings(&self) -> Result<Vec<TableFinding>, StoreError> {
-        self.look().await.map_err(|failure| failure.error)
-    }
-
-    async fn look(&self) -> Result<Vec<TableFinding>, Failure> {
-        let log = SendLog::with_limit(CHECK_WITHIN);
-        let mut used = match self.connections.acquire(&log).await {
-            // The pool waits for a server that refuses connections, and does not say so.
-            Err(failure) if failure.error.kind() == StoreErrorKind::Unreachable => {
-                self.connections.try_connect(CHECK_WITHIN).await?;
-                self.connections.acquire(&log).await?
+        let look = async |used: &mut InUse<'_>| {
+            let rows = used.text(check::statement(&self.table)).await?;
+            if let Some(name) = rows.first().and_then(|row| row.try_get("qualified").ok()) {
+                self.statements.get_or_init(|| Statements::new(name));
             }
-            connection => connection?,
+            let findings: Result<Vec<_>, _> = rows.iter().map(TableFinding::read).collect();
+            let findings = findings.ok().filter(|findings| !findings.is_empty());
+            findings.ok_or_else(|| self.unreadable())
         };
-        let rows = used.text(check::statement(&self.table)).await?;
-        if let Some(name) = rows.first().and_then(|row| row.try_get("qualified").ok()) {
-            self.statements.get_or_init(|| Statements::new(name));
-        }
-        let findings: Result<Vec<_>, _> = rows.iter().map(TableFinding::read).collect();
-        let findings = findings.ok().filter(|findings| !findings.is_empty());
-        findings.ok_or_else(|| self.unreadable())
+        self.over_one(look).await
     }
 }
 

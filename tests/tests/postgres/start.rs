@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use idempotency_core::store::{SendLog, Store, StoreError, StoreErrorKind as Kind, StoreReply};
+use idempotency_core::time::EpochSeconds;
 use idempotency_postgres::{MIGRATION, PostgresStore, TableVerdict, sqlx};
 
 use crate::requests::claim;
@@ -278,8 +279,9 @@ async fn a_server_that_cannot_be_reached_is_refused() {
     let create = format!("CREATE ROLE {role} LOGIN CONNECTION LIMIT 0");
     execute(&database_url(&full), &create).await;
     let full = store(&url(server, &role, &full), 1);
+    let deleted = full.delete_expired(EpochSeconds::new(0), 1).await;
     says(
-        &refused(&full).await,
+        &deleted.unwrap_err(),
         Kind::Throttled,
         "raise its `max_connections`",
     );
@@ -293,6 +295,11 @@ async fn a_server_that_cannot_be_reached_is_refused() {
         Kind::Unreachable,
         "has no connection left (`max_connections`)",
     );
+    let closed = store(
+        "postgres://postgres@127.0.0.1:1/postgres?sslmode=disable",
+        1,
+    );
+    says(&refused(&closed).await, Kind::Unreachable, "refused");
     let unknown = store("postgres://postgres@db.invalid/postgres?sslmode=disable", 1);
     says(
         &refused(&unknown).await,
