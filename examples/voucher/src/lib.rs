@@ -1,6 +1,6 @@
 //! Sells vouchers: takes the price from an account, and writes the voucher.
 //!
-//! [`careless`] is not safe to retry, on purpose: `docs/guide/retry-safety.md` has the report of its test. [`careful`] does the
+//! [`careless`] is not safe to retry, on purpose: `README.md` has the report of its test. [`careful`] does the
 //! same and is safe. [`staged`] makes voucher codes as the careless one does, and is safe because it stages its writes.
 
 pub mod careful;
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     /// The page with the report of the careless function.
-    const PAGE: &str = include_str!("../../../docs/guide/retry-safety.md");
+    const PAGE: &str = include_str!("../README.md");
 
     fn order(order_id: &str, price: u64) -> Order {
         let order_id = order_id.to_owned();
@@ -135,7 +135,7 @@ mod tests {
         assert!(!report.is_safe());
         assert!(
             PAGE.contains(&report.to_string()),
-            "docs/guide/retry-safety.md does not have this report:\n{report}"
+            "README.md does not have this report:\n{report}"
         );
     }
 }
