@@ -1,4 +1,4 @@
-//! The real process of the function, under the local Lambda. `docs/guide/testing.md` has this code.
+//! The real process of the function, under the local Lambda.
 #![allow(clippy::unwrap_used)]
 
 use std::process::Command;
@@ -23,18 +23,4 @@ async fn an_event_that_is_delivered_twice_gets_one_response() -> Result<(), BoxE
     let runs = log.filter(|line| line.text.contains("reserving stock"));
     assert_eq!(runs.count(), 2); // one for each order of the event
     Ok(())
-}
-
-#[test]
-fn the_page_has_the_code_of_this_test() {
-    let page = include_str!("../../../docs/guide/testing.md");
-    let (_, code) = include_str!("process.rs")
-        .split_once("let database")
-        .unwrap();
-    let (code, _) = code.split_once("    Ok(())").unwrap();
-    let code = code.replace("\n    ", "\n");
-    assert!(
-        page.contains(code.trim_end()),
-        "docs/guide/testing.md has other code"
-    );
 }

@@ -22,31 +22,6 @@ fn runs(harness: &Harness, prefix: &str) -> usize {
     ids.filter(|id| id.as_str().contains(prefix)).count()
 }
 
-#[test]
-fn the_trigger_of_the_guide_is_the_one_that_is_tested_here() {
-    let lines = |text: &str| {
-        let lines = text.lines().map(str::trim);
-        lines
-            .filter(|line| !line.is_empty())
-            .collect::<Vec<_>>()
-            .join("\n")
-    };
-    let here = lines(include_str!("recipes.rs"));
-    let guide = include_str!(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../docs/guide/functions.md"
-    ));
-    let blocks = guide.split("```rust,no_run\n").skip(1);
-    let mut blocks = blocks.map(|block| block.split("```").next().unwrap_or_default());
-    let welcome = blocks.find(|block| block.contains("async fn welcome"));
-    let shown = welcome
-        .unwrap()
-        .lines()
-        .filter(|line| !line.starts_with("# "));
-    let shown = lines(&shown.collect::<Vec<_>>().join("\n"));
-    assert!(here.contains(&shown), "{shown}");
-}
-
 #[rustfmt::skip]
 mod changes_of_a_table_through_kinesis {
     use super::*;
