@@ -75,7 +75,7 @@ impl EmbeddedDynamoDb {
     pub async fn start_on(port: u16) -> Result<Self, DatabaseError> {
         let background = Background::start("embedded-dynamodb").map_err(Cause::Start)?;
         let served = background.handle().spawn(async move {
-            let behind = serve_database(std::future::pending())?;
+            let behind = serve_database(open_database()?, std::future::pending())?;
             let bound = wire::bind_to(port);
             let (listener, address) = bound.map_err(|source| Cause::Port { port, source })?;
             let proxy = Proxy::new(behind);
@@ -153,11 +153,16 @@ impl fmt::Debug for EmbeddedDynamoDb {
     }
 }
 
-/// Serves an empty database in the context of this runtime, until this future ends. Returns its address.
+/// Returns an empty database.
+pub(crate) fn open_database() -> Result<dynoxide::Database, Cause> {
+    dynoxide::Database::memory().map_err(|error| Cause::Open(error.to_string()))
+}
+
+/// Serves a database in the context of this runtime, until this future ends. Returns its address.
 pub(crate) fn serve_database(
+    database: dynoxide::Database,
     until: impl Future<Output = ()> + Send + 'static,
 ) -> Result<SocketAddr, Cause> {
-    let database = dynoxide::Database::memory().map_err(|error| Cause::Open(error.to_string()))?;
     let (listener, address) = wire::bind().map_err(Cause::Start)?;
     tokio::spawn(dynoxide::server::serve_with_shutdown(
         listener, database, until,

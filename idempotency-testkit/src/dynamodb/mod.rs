@@ -30,6 +30,6 @@ mod embedded;
 mod proxy;
 
 #[cfg(feature = "retry-safety")]
-pub(crate) use embedded::{Cause, serve_database};
+pub(crate) use embedded::{Cause, open_database, serve_database};
 pub use embedded::{DatabaseError, EmbeddedDynamoDb, TableSpec};
 pub use proxy::{Fault, FaultBuilder, Injected, Request};

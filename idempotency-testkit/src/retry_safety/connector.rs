@@ -26,6 +26,8 @@ use hyper_util::client::legacy::connect::HttpConnector as TcpConnector;
 use hyper_util::rt::TokioExecutor;
 use idempotency_core::store::Store;
 use idempotency_lambda::{ConfigurationError, DynamoDbStore};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -36,7 +38,7 @@ use super::effects::Items;
 use super::gate::{FaultKind, Service};
 use super::process::{Process, RequestFate};
 use super::world::World;
-use crate::dynamodb::{Cause, DatabaseError, TableSpec, serve_database};
+use crate::dynamodb::{Cause, DatabaseError, TableSpec, open_database, serve_database};
 use crate::wire::Background;
 
 /// Finds its process by the thread. So a client that outlives its process, as in a `static`, works in the next one too.
@@ -298,6 +300,7 @@ pub(super) struct Server {
 
 /// An empty database. It ends when it is dropped.
 pub(super) struct Database {
+    inner: dynoxide::Database,
     address: SocketAddr,
     client: Connections<TcpConnector, Full<Bytes>>,
     handle: Handle,
@@ -324,9 +327,12 @@ impl Server {
     pub(super) fn database(&self, plan: &Plan) -> Result<Database, DatabaseError> {
         let (running, ended) = oneshot::channel::<()>();
         let handle = self.background.handle();
-        let open = async move { serve_database(async move { drop(ended.await) }) };
+        let inner = open_database()?;
+        let served = inner.clone();
+        let serve = async move { serve_database(served, async move { drop(ended.await) }) };
         let database = Database {
-            address: blocking(handle, open).unwrap_or(Err(Cause::Stopped))?,
+            inner,
+            address: blocking(handle, serve).unwrap_or(Err(Cause::Stopped))?,
             client: self.client.clone(),
             handle: handle.clone(),
             _running: running,
@@ -359,7 +365,7 @@ impl Database {
 
     /// Returns the items of all tables, except those of the table `hidden`.
     pub(super) fn items(&self, hidden: &str) -> Result<Items, DatabaseError> {
-        let tables = self.call("ListTables", "", &json!({}))?;
+        let tables = self.call("ListTables", "", json!({}), dynoxide::Database::list_tables)?;
         let names = tables["TableNames"].as_array().into_iter().flatten();
         let names = names
             .filter_map(Value::as_str)
@@ -380,7 +386,9 @@ impl Database {
     }
 
     fn items_of(&self, table: &str) -> Result<BTreeMap<String, Value>, DatabaseError> {
-        let description = self.call("DescribeTable", table, &json!({ "TableName": table }))?;
+        let describe = json!({ "TableName": table });
+        let describe_table = dynoxide::Database::describe_table;
+        let description = self.call("DescribeTable", table, describe, describe_table)?;
         let schema = description["Table"]["KeySchema"].as_array();
         let keys: Vec<_> = schema
             .into_iter()
@@ -394,7 +402,7 @@ impl Database {
             if !start.is_null() {
                 scan["ExclusiveStartKey"] = start;
             }
-            let mut page = self.call("Scan", table, &scan)?;
+            let mut page = self.call("Scan", table, scan, dynoxide::Database::scan)?;
             if let Some(Value::Array(found)) = page.get_mut("Items").map(Value::take) {
                 items.extend(found.into_iter().map(|item| (key_of(&keys, &item), item)));
             }
@@ -419,46 +427,32 @@ impl Database {
             "AttributeDefinitions": attributes,
             "KeySchema": schema,
         });
-        self.call("CreateTable", &table.name, &create).map(drop)
+        let create_table = dynoxide::Database::create_table;
+        self.call("CreateTable", &table.name, create, create_table)
+            .map(drop)
     }
 
-    /// Performs a request of the check itself.
-    fn call(
+    /// Performs a request of the check itself, without HTTP: a check makes more of them than its function.
+    fn call<Q: DeserializeOwned, R: Serialize>(
         &self,
         operation: &'static str,
         table: &str,
-        request: &Value,
+        request: Value,
+        perform: impl FnOnce(&dynoxide::Database, Q) -> dynoxide::Result<R>,
     ) -> Result<Value, DatabaseError> {
-        let mut headers = HeaderMap::new();
-        for (name, value) in [
-            ("x-amz-target", &*format!("DynamoDB_20120810.{operation}")),
-            ("content-type", "application/x-amz-json-1.0"),
-            ("authorization", AUTHORIZATION),
-            ("x-amz-date", "20260101T000000Z"),
-        ] {
-            headers.extend(
-                HeaderValue::from_str(value).map(|value| (HeaderName::from_static(name), value)),
-            );
-        }
-        let body = Bytes::from(request.to_string());
-        let reply = self.exchange(headers, body).ok_or(Cause::Stopped)?;
-        let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
-        if reply.status == 200 {
-            return Ok(body);
-        }
-        let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
-        let refused = Cause::Refused {
+        let refused = |reason| Cause::Refused {
             operation,
             table: table.to_owned(),
-            reason: format!("{}: {}", text("__type"), text("message")),
+            reason,
         };
-        Err(refused.into())
+        let request =
+            serde_json::from_value(request).map_err(|error| refused(error.to_string()))?;
+        let response = perform(&self.inner, request);
+        let response =
+            response.map_err(|error| refused(format!("{}: {error}", error.error_type())))?;
+        Ok(serde_json::to_value(response).map_err(|error| refused(error.to_string()))?)
     }
 }
-
-/// The database requires a signature, but does not check it.
-const AUTHORIZATION: &str = "AWS4-HMAC-SHA256 Credential=test/20260101/eu-central-1/dynamodb/aws4_request, \
-                             SignedHeaders=host, Signature=0";
 
 /// Returns the key of an item as a text.
 fn key_of(keys: &[&str], item: &Value) -> String {
