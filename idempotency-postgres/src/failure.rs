@@ -107,6 +107,14 @@ impl Whom {
                 )
             }
             Error::Io(error) => format!("no connection to {name} ({error}): {REACH}"),
+            // Its text can have a letter of the password.
+            Error::Configuration(_) => {
+                kind = Kind::Credentials;
+                format!(
+                    "no connection to {name}: change the password, which has a letter that SCRAM does not permit, or correct `sslcert` and \
+                     `sslkey` of the URL"
+                )
+            }
             other => format!(
                 "no connection to {name} ({other}): check the URL, and that a server of PostgreSQL has this address"
             ),
@@ -453,6 +461,10 @@ mod tests {
                 "{code}: {found:?} {remedy}"
             );
         }
+        let failure = whom().connecting(Error::Configuration("saslprep: '\u{1F600}'".into()));
+        let text = failure.error.to_string();
+        assert_eq!(failure.error.kind(), Kind::Credentials);
+        assert!(!text.contains('\u{1F600}'), "{text}");
         let failure = whom().connecting(Error::Tls("no".into()));
         assert_eq!(failure.error.kind(), Kind::Certificate);
         assert!(!failure.maybe_applied);
