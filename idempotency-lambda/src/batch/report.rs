@@ -1,7 +1,7 @@
 //! What a batch logs: each record that is returned, and one summary.
 //!
-//! The outcome event of each call has the rest. Nothing here shows a body. The text of a handler's error, which may quote the
-//! body, is shown under `log_errors` alone.
+//! The outcome event of each call has the rest. Nothing here shows a body. The text of a handler's own error, which may quote
+//! the body, is shown under `log_errors` alone.
 
 use idempotency_core::event::milliseconds;
 

@@ -63,7 +63,7 @@ pub(super) enum Why {
 pub(super) struct Failure {
     /// The name under which the error of a single call reaches Lambda.
     pub(super) name: String,
-    /// The texts of the error and its causes, if the user wants them.
+    /// The texts of the error and its causes, if the user wants them, or the text of an error of this framework.
     pub(super) chain: Option<String>,
 }
 
@@ -105,6 +105,8 @@ impl Verdict {
         let failure = catch_call(|| {
             let (error, name) = named(error);
             let chain = log_errors.then(|| chain(&*error));
+            // It quotes no body, and says what to do.
+            let chain = chain.or_else(|| Some(error.downcast_ref::<Error>()?.to_string()));
             Failure { name, chain }
         });
         Self::Returned(failure.map_or(Why::Panicked, Why::Failed))
@@ -141,7 +143,7 @@ impl Why {
         }
     }
 
-    /// Returns the texts of the handler's error and its causes, if the user wants them.
+    /// Returns the texts of the handler's error that are logged.
     pub(super) fn chain(&self) -> Option<&str> {
         match self {
             Self::Failed(failure) => failure.chain.as_deref(),
@@ -264,9 +266,11 @@ mod tests {
             let verdict = Verdict::failed(BoxError::from(payment("refused")), named, log_errors);
             assert_eq!(verdict, failed("Error", chain));
         }
-        let ours = BoxError::from(Error::new(ErrorKind::Contended, "inner"));
-        let verdict = Verdict::failed(ours, named, false);
-        assert_eq!(verdict, failed("IdempotencyContended", None));
+        // Such as that of `call.begin()`.
+        let ours = Error::new(ErrorKind::Contended, "inner");
+        let text = ours.to_string();
+        let verdict = Verdict::failed(BoxError::from(ours), named, false);
+        assert_eq!(verdict, failed("IdempotencyContended", Some(&text)));
         // The text ends with that of its cause, which is not repeated.
         let verdict = Verdict::failed(payment("refused: card 4242"), named, true);
         assert_eq!(verdict, failed("PaymentError", Some("refused: card 4242")));
