@@ -106,6 +106,9 @@ impl Whom {
                     "the pool of connections to {name} was closed: keep it open while calls run"
                 )
             }
+            Error::Io(error) if error.kind() == std::io::ErrorKind::NotFound => format!(
+                "no connection to {name}: a path in the URL has no file (`sslrootcert`, `sslcert`, `sslkey`, a socket): correct it, or add the file"
+            ),
             Error::Io(error) => format!("no connection to {name} ({error}): {REACH}"),
             // Its text can have a letter of the password.
             Error::Configuration(_) => {
@@ -461,6 +464,9 @@ mod tests {
                 "{code}: {found:?} {remedy}"
             );
         }
+        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+        let failure = whom().connecting(Error::Io(missing));
+        assert!(failure.error.to_string().contains("`sslrootcert`"));
         let failure = whom().connecting(Error::Configuration("saslprep: '\u{1F600}'".into()));
         let text = failure.error.to_string();
         assert_eq!(failure.error.kind(), Kind::Credentials);

@@ -338,6 +338,10 @@ async fn tls_is_used_and_its_certificate_checked_as_the_url_says() {
             "?sslmode=verify-full&sslrootcert=TLS/other.pem",
             Some(Kind::Certificate),
         ),
+        (
+            "?sslmode=verify-full&sslrootcert=TLS/absent.pem",
+            Some(Kind::Unreachable),
+        ),
         ("?sslmode=verify-ca&sslrootcert=TLS/server.pem", None),
     ] {
         let more = more.replace("TLS", tls);
