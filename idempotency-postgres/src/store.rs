@@ -368,7 +368,7 @@ impl Store for PostgresStore {
     }
 
     fn timeout_advice(&self, was_sent: bool) -> String {
-        const SENT: &str = "check the network to the server, that no other transaction holds the row for long, and that there is a \
+        const SENT: &str = "check the network to the server, that no other transaction locks the row or the table for long, and that there is a \
                             connection for each call at a time";
         const UNSENT: &str = "no connection was free in time: check that the server can be reached, connect before the first event with the \
                               store's `warm_up`, or set a larger number of connections";

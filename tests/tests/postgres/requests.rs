@@ -245,6 +245,31 @@ async fn a_row_that_another_transaction_holds_is_a_conflict_in_time() {
     assert_eq!(left, "0");
 }
 
+/// The server waits for the lock of a table before it executes the statement, which sets its own limit.
+#[tokio::test]
+async fn the_lock_timeout_of_the_role_limits_the_wait_for_a_locked_table() {
+    let database = database().await;
+    let owner = database_url(&database);
+    let role = format!("short_{database}");
+    let create = format!(
+        "CREATE ROLE {role} LOGIN; GRANT ALL ON idempotency TO {role}; ALTER ROLE {role} SET lock_timeout = '100ms'"
+    );
+    execute(&owner, &create).await;
+    let mut other = PgConnection::connect(&owner).await.unwrap();
+    let mut altering = other.begin().await.unwrap();
+    let lock = "LOCK TABLE idempotency IN ACCESS EXCLUSIVE MODE";
+    sqlx::query(lock).execute(&mut *altering).await.unwrap();
+    let short = store(&url(server(), &role, &database), 1);
+    let StoreReply::Failed {
+        error,
+        maybe_applied: false,
+    } = claim(&short, 1, &SendLog::new()).await
+    else {
+        panic!("the claim did not wait");
+    };
+    assert_eq!(error.kind(), StoreErrorKind::Conflict, "{error}");
+}
+
 #[tokio::test]
 async fn a_first_claim_waits_no_longer_than_its_time_either() {
     let url = database_url(&database().await);
