@@ -39,7 +39,7 @@ const SAY_WHY_AFTER: Duration = Duration::from_secs(1);
 const WAIT_WITHOUT_LIMIT: Duration = Duration::from_secs(5);
 
 /// The longest time that a statement waits for another transaction. The server accepts no more than 24 days.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// What is left of the time of a request for its reply.
 const REPLY_RESERVE: Duration = Duration::from_millis(100);

@@ -15,7 +15,7 @@ use sqlx::postgres::{PgPool, PgRow};
 
 use crate::check::{self, TableFinding};
 use crate::columns::{self, restored};
-use crate::connection::{Connections, InUse};
+use crate::connection::{Connections, InUse, LONGEST_WAIT};
 use crate::failure::{Failure, Next, READ_ONLY};
 use crate::limits::LARGEST_RESPONSE;
 use crate::statement::{Form, Statements};
@@ -347,9 +347,9 @@ impl Store for PostgresStore {
         left: Option<std::time::Duration>,
     ) -> BoxFuture<'_, Result<OpenTransaction, StoreError>> {
         Box::pin(async move {
-            // The caller limits the time, so that the handler does not wait for long.
-            let begin = self.connections.acquire(&SendLog::default()).await;
-            let begun = async { begin?.begin(left).await }.await;
+            // The caller limits the time to less, so that the handler does not wait for long.
+            let limit = SendLog::with_limit(LONGEST_WAIT);
+            let begun = async { self.connections.acquire(&limit).await?.begin(left).await }.await;
             let open = begun.map_err(|failure| failure.error)?;
             Ok(Box::new(open) as OpenTransaction)
         })

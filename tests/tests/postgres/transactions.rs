@@ -13,7 +13,7 @@ use idempotency_postgres::sqlx::{
     self, AssertSqlSafe, Connection as _, PgConnection, query, query_scalar,
 };
 use idempotency_tests::WireFault;
-use idempotency_tests::postgres::execute;
+use idempotency_tests::postgres::{database, database_url, execute, server, store, url};
 
 use crate::bank::{Bank, Late, add, pay};
 
@@ -120,8 +120,14 @@ async fn a_transaction_waits_no_longer_than_the_lease_and_the_next_one_is_free()
 }
 
 #[tokio::test]
-async fn a_transaction_without_a_free_connection_says_how_many_are_needed() {
-    let bank = Bank::new(1).await;
+async fn a_transaction_without_a_free_connection_says_how_many_are_needed_and_opens_no_other() {
+    let database = database().await;
+    let role = format!("one_{database}");
+    let create =
+        format!("CREATE ROLE {role} LOGIN CONNECTION LIMIT 1; GRANT ALL ON idempotency TO {role}");
+    execute(&database_url(&database), &create).await;
+    let one = store(&url(server(), &role, &database), 1);
+    let bank = Bank::over(&database_url(&database), one).await;
     let store = bank.store.clone();
     let words = "a connection for each call at a time";
     bank.fails(1, ErrorKind::StoreFailed, words, |call| async move {
