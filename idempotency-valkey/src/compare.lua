@@ -9,17 +9,17 @@ local function bytes(a, b)
   return #a < #b and -1 or 1
 end
 
--- Digits, not numbers of Lua, which are exact to 2^53 only. A fraction is rounded down. Returns nil if the text is no number of 64 bits.
-local function digits(text)
-  local sign, whole, rest = text:match('^(-?)0*(%d+)(.*)$')
-  if not whole or rest ~= '' and (sign == '-' or not rest:match('^%.%d+$')) then return nil end
-  local most = sign == '-' and '9223372036854775808' or '9223372036854775807'
-  if #whole > #most or #whole == #most and bytes(whole, most) > 0 then return nil end
-  return sign == '-' and whole ~= '0', whole
-end
 local function numbers(a, b)
   if not a then return nil end
   if #a < 16 and #b < 16 and a:find('^%d+$') then return tonumber(a) - tonumber(b) end
+  -- Digits, not numbers of Lua, which are exact to 2^53 only. A fraction is rounded down. Returns nil if the text is no number of 64 bits.
+  local function digits(text)
+    local sign, whole, rest = text:match('^(-?)0*(%d+)(.*)$')
+    if not whole or rest ~= '' and (sign == '-' or not rest:match('^%.%d+$')) then return nil end
+    local most = sign == '-' and '9223372036854775808' or '9223372036854775807'
+    if #whole > #most or #whole == #most and bytes(whole, most) > 0 then return nil end
+    return sign == '-' and whole ~= '0', whole
+  end
   local a_negative, a_whole = digits(a)
   if a_whole == nil then return nil end
   local b_negative, b_whole = digits(b)

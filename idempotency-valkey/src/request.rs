@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use idempotency_core::compression::compress;
-use idempotency_core::record::{Attribute, FieldValue, Record, Status};
+use idempotency_core::record::{Attribute, FieldValue, Record, RecordedSteps, Status};
 use idempotency_core::store::retention::{CLAIM_KEPT_AFTER_EXPIRATION, KEPT_AFTER_EXPIRATION};
-use idempotency_core::store::{Condition, Operand, RecordWrite, StoreError, StoreErrorKind, Write};
+use idempotency_core::store::{
+    Change, Condition, Operand, RecordWrite, StoreError, StoreErrorKind, Write,
+};
 use idempotency_core::time::EpochSeconds;
 use redis::{Arg, Cmd};
 
-use crate::script::{Script, Scripts};
+use crate::script::{Form, Script, Scripts};
 
 /// What the name of a step's field begins with.
 pub(crate) const STEP: &str = "step:";
@@ -31,24 +33,18 @@ const LONGEST_LIFE: i64 = 100 * 365 * 24 * 60 * 60;
 pub(crate) struct Request {
     pub(crate) key: String,
     pub(crate) script: Arc<Script>,
-    /// Runs the script by its digest. After the kind it has the operands of the condition, then what is written: how long the server keeps the
-    /// record, the number of fields that are removed, their names, and the names and values of those that are set.
+    /// Runs the script by its digest. After the kind it has the operands of the condition, then what is written: for how many seconds the
+    /// server keeps the record, if the write sets `expiration`, the values of the attributes that it sets, and steps with their names.
     pub(crate) command: Cmd,
     compress_above: Option<usize>,
 }
 
 impl Request {
-    fn new(
-        scripts: &Scripts,
-        key: String,
-        kind: &'static str,
-        reads_all: bool,
-        condition: &Condition,
-    ) -> Self {
-        let script = scripts.of(kind, reads_all, condition);
-        let mut command = Cmd::with_capacity(48, 1_024);
+    fn new(scripts: &Scripts, key: String, form: Form, condition: &Condition) -> Self {
+        let script = scripts.of(form, condition);
+        let mut command = Cmd::with_capacity(24, 768);
         command.arg("EVALSHA").arg(&script.digest);
-        command.arg(1).arg(&key).arg(kind);
+        command.arg(1).arg(&key).arg(form.kind);
         add_operands(&mut command, condition);
         Self {
             key,
@@ -60,12 +56,12 @@ impl Request {
 
     /// Returns what returns the record: a condition that never holds.
     pub(crate) fn read(scripts: &Scripts, key: String) -> Self {
-        Self::new(scripts, key, "read", true, &Condition::Any(Vec::new()))
+        Self::new(scripts, key, Form::READ, &Condition::Any(Vec::new()))
     }
 
     /// Returns what tries each command that a write can need.
     pub(crate) fn probe(scripts: &Scripts, key: String) -> Self {
-        Self::new(scripts, key, "probe", false, &Condition::All(Vec::new()))
+        Self::new(scripts, key, Form::PROBE, &Condition::All(Vec::new()))
     }
 
     /// Returns what performs a write. `now` is the time of this process: the server's TTL is the rest of the record's window. A response, a
@@ -81,26 +77,13 @@ impl Request {
         now: EpochSeconds,
         compress_above: Option<usize>,
     ) -> Result<Self, StoreError> {
-        let (kind, reads_all) = match record.write {
-            Write::Put(_) => ("put", true),
-            // The results of steps that are there are dropped.
-            Write::Update(it) if it.set.steps.exists() || it.remove.contains(&Attribute::Steps) => {
-                ("update", true)
-            }
-            Write::Update(_) => ("update", false),
-            Write::Delete => ("delete", false),
-            Write::Step { .. } => ("step", false),
-        };
-        let mut request = Self::new(scripts, key, kind, reads_all, record.condition);
+        let form = Form::of(record.write);
+        let mut request = Self::new(scripts, key, form, record.condition);
         request.compress_above = compress_above;
         match record.write {
-            Write::Put(put) => request.set(put, &[], now, "never")?,
-            Write::Update(change) => request.set(&change.set, &change.remove, now, "same")?,
+            Write::Put(set) | Write::Update(Change { set, .. }) => request.set(set, form, now)?,
             Write::Delete => {}
-            Write::Step { name, result } => {
-                request.command.arg("same").arg(0);
-                request.step(name, result.as_str())?;
-            }
+            Write::Step { name, result } => request.step(name, result.as_str())?,
         }
         Ok(request)
     }
@@ -117,69 +100,56 @@ impl Request {
         whole
     }
 
-    /// Adds what a put or an update writes. A removal takes precedence. Without an `expiration` the time to live is `otherwise`.
-    fn set(
-        &mut self,
-        set: &Record,
-        remove: &[Attribute],
-        now: EpochSeconds,
-        otherwise: &str,
-    ) -> Result<(), StoreError> {
-        let is_removed = |attribute| remove.contains(&attribute);
-        match set.expiration.value() {
-            _ if is_removed(Attribute::Expiration) => self.command.arg("never"),
-            Some(expiration) => {
-                let kept = match set.status.value() {
-                    Some(Status::Completed) => KEPT_AFTER_EXPIRATION,
-                    _ => CLAIM_KEPT_AFTER_EXPIRATION,
-                };
-                self.command.arg(life(*expiration, now, kept))
-            }
-            None => self.command.arg(otherwise),
-        };
-        self.command.arg(remove.len());
-        for attribute in remove {
-            self.command.arg(attribute.default_name());
+    /// Adds what a put or an update writes, in the order in which the script names it.
+    fn set(&mut self, set: &Record, form: Form, now: EpochSeconds) -> Result<(), StoreError> {
+        if let Some(expiration) = set.expiration.value()
+            && form.sets(Attribute::Expiration)
+        {
+            let kept = match set.status.value() {
+                Some(Status::Completed) => KEPT_AFTER_EXPIRATION,
+                _ => CLAIM_KEPT_AFTER_EXPIRATION,
+            };
+            self.command.arg(life(*expiration, now, kept));
         }
-        for (attribute, value) in set.fields().filter(|(it, _)| !is_removed(*it)) {
-            let name = attribute.default_name();
+        let above = self.compress_above;
+        let fields = set.fields().filter(|(it, _)| form.sets(*it));
+        for (_, value) in fields {
             match value {
-                FieldValue::Seconds(at) => drop(self.command.arg(name).arg(at.get())),
-                FieldValue::Millis(at) => drop(self.command.arg(name).arg(at.get())),
-                FieldValue::Text(text) => self.field(name, text, None)?,
-                FieldValue::Data(data) => self.field(name, data.as_str(), self.compress_above)?,
-                FieldValue::Event(event) => {
-                    self.field(name, event.stored(), self.compress_above)?
-                }
+                FieldValue::Seconds(at) => drop(self.command.arg(at.get())),
+                FieldValue::Millis(at) => drop(self.command.arg(at.get())),
+                FieldValue::Text(text) => self.value(text, None)?,
+                FieldValue::Data(data) => self.value(data.as_str(), above)?,
+                FieldValue::Event(event) => self.value(event.stored(), above)?,
                 FieldValue::Steps(steps) if steps.len() >= MOST_FIELDS => {
                     return Err(too_large(&format!("{} steps", steps.len())));
                 }
-                FieldValue::Steps(steps) => {
-                    self.field(name, "", None)?;
-                    for (name, result) in steps.iter() {
-                        self.step(name, result.as_str())?;
-                    }
-                }
+                FieldValue::Steps(_) => {}
             }
+        }
+        let steps = set.steps.value();
+        let steps = steps.filter(|_| form.sets(Attribute::Steps));
+        for (name, result) in steps.into_iter().flat_map(RecordedSteps::iter) {
+            self.step(name, result.as_str())?;
         }
         Ok(())
     }
 
     fn step(&mut self, name: &str, result: &str) -> Result<(), StoreError> {
-        self.field(&format!("{STEP}{name}"), result, self.compress_above)
+        self.value(&format!("{STEP}{name}"), None)?;
+        self.value(result, self.compress_above)
     }
 
-    /// Adds a field. Its value is compressed if it has more than `above` bytes: it can be long, and no condition of the protocol compares it.
-    fn field(&mut self, name: &str, value: &str, above: Option<usize>) -> Result<(), StoreError> {
-        let bytes = name.len().max(value.len());
+    /// Adds a text. It is compressed if it has more than `above` bytes: it can be long, and no condition of the protocol compares it.
+    fn value(&mut self, value: &str, above: Option<usize>) -> Result<(), StoreError> {
+        let bytes = value.len();
         if bytes > LARGEST_VALUE {
             let what = format!("a value of {bytes} bytes, and at most {LARGEST_VALUE} are stored");
             return Err(too_large(&what));
         }
-        let is_long = above.is_some_and(|above| value.len() > above);
-        let compressed = is_long.then(|| compress(value, value.len())).flatten();
+        let is_long = above.is_some_and(|above| bytes > above);
+        let compressed = is_long.then(|| compress(value, bytes)).flatten();
         let value = compressed.as_deref().unwrap_or(value.as_bytes());
-        self.command.arg(name).arg(value);
+        self.command.arg(value);
         Ok(())
     }
 }
@@ -287,21 +257,26 @@ mod tests {
     }
 
     #[test]
-    fn a_put_writes_every_attribute_in_this_form() {
+    fn a_put_writes_the_value_of_every_attribute_in_this_form() {
         // Frozen: it is the stored format.
+        let put = Write::Put(full());
         assert_eq!(
-            line(&Write::Put(full()), &Condition::NoRecord),
-            "put 1213200 0 expiration 1700003600 in_progress_expiration 1700000900000 status INPROGRESS data {\"id\":7} \
-             validation c4ca owner 07 failure Timeout operation shop::pay decision {} event {\"all\":1} steps '' step:a b 2 undo []"
+            line(&put, &Condition::NoRecord),
+            "put 1213200 1700003600 1700000900000 INPROGRESS {\"id\":7} c4ca 07 Timeout shop::pay {} {\"all\":1} [] step:a b 2"
         );
+        let request = rendered(&put, &Condition::NoRecord, None).unwrap();
+        let names = "'expiration', arguments[3], 'in_progress_expiration', arguments[4], 'status', arguments[5], 'data', arguments[6], \
+                     'validation', arguments[7], 'owner', arguments[8], 'failure', arguments[9], 'operation', arguments[10], \
+                     'decision', arguments[11], 'event', arguments[12], 'steps', '', 'undo', arguments[13], unpack(arguments, 14))";
+        assert!(request.script.text.contains(names));
         assert_eq!(
             line(&Write::Put(Record::default()), &Condition::NoRecord),
-            "put never 0"
+            "put"
         );
     }
 
     #[test]
-    fn an_update_says_what_is_set_and_removed_and_a_removal_takes_precedence() {
+    fn an_update_has_the_values_that_are_set_and_a_removal_takes_precedence() {
         let always = Condition::All(Vec::new());
         let update = |set, remove: &[Attribute]| {
             let remove = remove.to_vec();
@@ -311,17 +286,14 @@ mod tests {
             owner: full().owner,
             ..Record::default()
         };
-        assert_eq!(update(owner.clone(), &[]), "update same 0 owner 07");
+        assert_eq!(update(owner.clone(), &[]), "update 07");
         let removed = [Attribute::Owner, Attribute::Steps, Attribute::Expiration];
-        assert_eq!(
-            update(owner, &removed),
-            "update never 3 owner steps expiration"
-        );
+        assert_eq!(update(owner, &removed), "update");
         let steps = Record {
             steps: full().steps,
             ..Record::default()
         };
-        assert_eq!(update(steps, &[]), "update same 0 steps '' step:a b 2");
+        assert_eq!(update(steps, &[]), "update step:a b 2");
     }
 
     #[test]
@@ -332,7 +304,7 @@ mod tests {
             name: "a:b".to_owned(),
             result: Data::new("7"),
         };
-        assert_eq!(line(&step, &none), "step same 0 step:a:b 7");
+        assert_eq!(line(&step, &none), "step step:a:b 7");
     }
 
     #[test]
@@ -383,8 +355,7 @@ mod tests {
             let remove = Vec::new();
             let update = Write::Update(Change { set, remove });
             let line = line(&update, &Condition::NoRecord);
-            let expected = format!("update {seconds} 0 expiration");
-            assert!(line.starts_with(&expected), "{line}");
+            assert!(line.starts_with(&format!("update {seconds} ")), "{line}");
         }
     }
 
@@ -425,15 +396,12 @@ mod tests {
         });
         let write = |above| {
             let words = words(&rendered(&put, &Condition::NoRecord, above).unwrap().command);
-            let value = |name: &str| {
-                let at = words.iter().rposition(|it| *it == name.as_bytes());
-                words[at.unwrap() + 1].len()
-            };
-            ["data", "event", "step:a", "undo"].map(value)
+            let values = words.into_iter().skip(5).map(|value| value.len());
+            values.collect::<Vec<_>>().try_into().unwrap()
         };
-        let [data, event, step, undo] = write(Some(20_000 - 1));
+        let [data, event, undo, _, step]: [usize; 5] = write(Some(20_000 - 1));
         assert!(data < 1_000 && event < 1_000 && step < 1_000 && undo == 20_000);
-        assert_eq!(write(Some(30_000)), [20_000, 20_010, 20_000, 20_000]);
+        assert_eq!(write(Some(30_000)), [20_000, 20_010, 20_000, 6, 20_000]);
         assert_eq!(write(None), write(Some(30_000)));
     }
 }

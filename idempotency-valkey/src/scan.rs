@@ -13,7 +13,7 @@ use crate::connection::{LONGEST, Server};
 use crate::failure::Failure;
 use crate::info::Info;
 use crate::reply::Found;
-use crate::script::{named, names};
+use crate::script::{FORMAT, bit, named, names};
 use crate::store::ValkeyStore;
 
 /// The most records of a page. Meanwhile the server serves no other request, and the replies take its memory.
@@ -163,8 +163,9 @@ impl ValkeyStore {
         filter: Option<&Condition>,
     ) -> Result<Vec<(RecordId, Record)>, StoreError> {
         // The values of the other ones can be long, and are not shown.
-        let named = filter.map(named).unwrap_or_default();
-        let names: Vec<_> = names(|it| !UNLISTED.contains(&it) || named.contains(&it)).collect();
+        let unlisted = UNLISTED.iter().fold(0, |all, it| all | bit(*it));
+        let shown = names(!unlisted | filter.map(named).unwrap_or_default());
+        let names: Vec<_> = [FORMAT.0].into_iter().chain(shown).collect();
         let mut commands = redis::pipe();
         for id in &ids {
             commands.cmd("HMGET").arg(self.key(id)).arg(&names);
