@@ -8,7 +8,6 @@ use idempotency_core::store::{
 use redis::Value;
 use serde_json::json;
 
-use crate::address::Address;
 use crate::connection::{LONGEST, Server};
 use crate::failure::Failure;
 use crate::info::Info;
@@ -22,40 +21,12 @@ const MOST_RECORDS: usize = 1_000;
 /// Said of a listing that cannot go on.
 const AGAIN: &str = "the server is no primary any more, so the listing is not complete: list again";
 
-/// Where a page begins.
-#[derive(Debug, PartialEq)]
-struct Position {
-    server: Address,
-    cursor: String,
-    /// The ids that the last step found beyond the limit of a page.
-    left: Vec<String>,
-}
+/// Where a page begins: the server, its cursor, and the ids that the last step found beyond the limit of a page.
+type Position = (String, u64, Vec<String>);
 
-impl Position {
-    /// Returns the begin of a server.
-    fn first(server: &Server) -> Self {
-        Self {
-            server: server.address.clone(),
-            cursor: "0".to_owned(),
-            left: Vec::new(),
-        }
-    }
-
-    /// Reads the text of a page.
-    fn of(text: &str) -> Option<Self> {
-        let (server, cursor, left): (String, String, _) = serde_json::from_str(text).ok()?;
-        cursor.parse::<u64>().ok()?;
-        let server = Address::of(&server)?;
-        Some(Self {
-            server,
-            cursor,
-            left,
-        })
-    }
-
-    fn text(&self) -> String {
-        json!([self.server.to_string(), self.cursor, self.left]).to_string()
-    }
+/// Returns the begin of a server.
+fn first(server: &Server) -> Position {
+    (server.address.to_string(), 0, Vec::new())
 }
 
 /// A page has the records that one `SCAN` of one server finds, and at most `limit`. Beside those of the filter it reads no other ones.
@@ -69,30 +40,32 @@ impl StoreScan for ValkeyStore {
                 nodes.learn(nodes.seed(), true).await;
             }
             let servers = nodes.primaries();
-            let position = match request.after {
-                None => Some(Position::first(&servers[0])),
-                Some(after) => Position::of(after),
+            let none = |_| self.rejected("the page to go on after is none of this store");
+            let mut position = match request.after {
+                None => first(&servers[0]),
+                Some(after) => serde_json::from_str(after).map_err(none)?,
             };
-            let none = || self.rejected("the page to go on after is none of this store");
-            let mut position = position.ok_or_else(none)?;
-            let at = servers.iter().position(|it| it.address == position.server);
+            let at = servers
+                .iter()
+                .position(|it| it.address.to_string() == position.0);
             let at = at.ok_or_else(|| self.rejected(AGAIN))?;
             let limit = request.limit.clamp(1, MOST_RECORDS);
-            if position.left.is_empty() {
+            if position.2.is_empty() {
                 self.step(&servers[at], request.prefix, limit, &mut position)
                     .await?;
             }
-            let limit = limit.min(position.left.len());
-            let ids = position.left.drain(..limit).map(RecordId::new).collect();
-            let is_done = position.left.is_empty() && position.cursor == "0";
+            let (_, cursor, left) = &mut position;
+            let limit = limit.min(left.len());
+            let ids = left.drain(..limit).map(RecordId::new).collect();
+            let next = match left.is_empty() && *cursor == 0 {
+                false => Some(position),
+                true => servers.get(at + 1).map(|next| first(next)),
+            };
             Ok(ScanPage {
                 records: self.shown(&servers[at], ids, request.filter).await?,
                 read: limit,
                 billed: None,
-                next: match is_done {
-                    false => Some(position.text()),
-                    true => servers.get(at + 1).map(|next| Position::first(next).text()),
-                },
+                next: next.map(|next| json!(next).to_string()),
             })
         })
     }
@@ -120,12 +93,12 @@ impl ValkeyStore {
         server: &Server,
         prefix: &str,
         limit: usize,
-        position: &mut Position,
+        (_, cursor, left): &mut Position,
     ) -> Result<(), StoreError> {
         // A server that is no primary any more can have old records.
         let mut both = redis::pipe();
         both.cmd("INFO").arg("replication");
-        both.cmd("SCAN").arg(&position.cursor);
+        both.cmd("SCAN").arg(*cursor);
         both.arg("MATCH").arg(self.settings.prefix.pattern(prefix));
         both.arg("COUNT").arg(limit).arg("TYPE").arg("hash");
         let replies = server
@@ -144,14 +117,14 @@ impl ValkeyStore {
             return Err(self.rejected(AGAIN));
         }
         let read = redis::from_redis_value(next()?);
-        let (cursor, keys): (_, Vec<Vec<u8>>) = read.map_err(|_| {
+        let (next, keys): (_, Vec<Vec<u8>>) = read.map_err(|_| {
             self.rejected("the reply to SCAN cannot be read: check what stands before the server")
         })?;
-        position.cursor = cursor;
+        *cursor = next;
         // The key of another program can be no UTF-8.
         let keys = keys.into_iter().flat_map(String::from_utf8);
         let ids = keys.filter_map(|key| self.settings.prefix.id(&key));
-        position.left = ids.map(|id| id.as_str().to_owned()).collect();
+        *left = ids.map(|id| id.as_str().to_owned()).collect();
         Ok(())
     }
 
@@ -204,23 +177,13 @@ mod tests {
 
     #[test]
     fn a_position_reads_back_in_another_process_and_another_text_is_none() {
-        let position = Position {
-            server: Address::of("[::1]:7").unwrap(),
-            cursor: "18446744073709551615".to_owned(),
-            left: vec!["pay#\"1\"".to_owned()],
-        };
-        let text = position.text();
-        assert_eq!(text, r#"["[::1]:7","18446744073709551615",["pay#\"1\""]]"#);
-        assert_eq!(Position::of(&text), Some(position));
-        for other in [
-            "",
-            "7",
-            "pay#1",
-            r#"["a:7","-1",[]]"#,
-            r#"["a","1",[]]"#,
-            r#"["a:7","1"]"#,
-        ] {
-            assert!(Position::of(other).is_none(), "{other}");
+        let read = |text: &str| serde_json::from_str::<Position>(text).ok();
+        let position = ("[::1]:7".to_owned(), u64::MAX, vec!["pay#\"1\"".to_owned()]);
+        let text = json!(position).to_string();
+        assert_eq!(text, r#"["[::1]:7",18446744073709551615,["pay#\"1\""]]"#);
+        assert_eq!(read(&text), Some(position));
+        for other in ["", "7", "pay#1", r#"["a:7",-1,[]]"#, r#"["a:7",1]"#] {
+            assert_eq!(read(other), None, "{other}");
         }
     }
 }
