@@ -68,12 +68,16 @@ impl Found {
     /// Reads names and values in turn, as an array of MessagePack. It is one value, because `redis` takes long for each. `None` if it is none.
     fn packed(mut rest: &[u8]) -> Option<Self> {
         let count = take_length(&mut rest)?;
+        // A field has at least two bytes.
+        let mut values = Vec::with_capacity((count / 2).min(rest.len() / 2));
         let mut next = || {
             let length = take_length(&mut rest)?;
             take(&mut rest, length)
         };
-        let values = (0..count / 2).map(|_| Some([next()?, next()?]));
-        Some(Self::of(values.collect::<Option<_>>()?))
+        for _ in 0..count / 2 {
+            values.push([next()?, next()?]);
+        }
+        Some(Self::of(values))
     }
 
     /// Reads the values of these names. `None` if the hash has none of them.
@@ -218,6 +222,9 @@ fn long_text(bytes: &[u8], at_most: usize) -> Result<String, &'static str> {
 /// fraction, and 64 bits.
 fn whole_number(text: &str) -> Option<i64> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    if is_number(text) {
+        return text.parse().ok();
+    }
     let (whole, digits) = match text.split_once('.') {
         Some((whole, fraction)) if is_number(fraction) => (whole, whole),
         Some(_) => return None,
