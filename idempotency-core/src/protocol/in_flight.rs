@@ -34,7 +34,7 @@ pub enum Stage {
 }
 
 /// The key of single flight: calls with one record and one payload share it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InFlightKey {
     id: RecordId,
     validation: Option<String>,

@@ -4,7 +4,7 @@
 //! the leader is, and receives the record that the leader confirmed. The store is still the only authority: a leader can
 //! delay a follower or refuse it, but never allows it to run.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
@@ -19,7 +19,7 @@ use crate::time::EpochMillis;
 #[derive(Default)]
 pub(crate) struct SingleFlight(Mutex<Entries>);
 
-type Entries = HashMap<InFlightKey, LeaderReceiver>;
+type Entries = BTreeMap<InFlightKey, LeaderReceiver>;
 
 /// Receives the progress of a leader.
 type LeaderReceiver = watch::Receiver<Progress>;
