@@ -46,6 +46,7 @@ pub mod event;
 pub mod example;
 #[doc(hidden)]
 pub mod future;
+mod hex;
 #[doc(hidden)]
 pub mod key;
 pub mod operation;

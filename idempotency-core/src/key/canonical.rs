@@ -3,6 +3,7 @@
 use idempotency_expression::{scan, take_code_point};
 
 use super::{Integer, Json, Text};
+use crate::hex::DIGITS;
 
 /// The layout of a text: canonical, or that of `to_string` in an expression.
 #[derive(Debug)]
@@ -143,8 +144,6 @@ pub(super) fn write_digits(room: &mut Room, number: u64, least: usize) -> usize 
     }
     at
 }
-
-pub(super) const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// Writes a string of these characters, which are the bytes of a [`Text`].
 pub(super) fn write_characters(out: &mut impl Sink, characters: &[u8]) {

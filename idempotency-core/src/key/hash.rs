@@ -7,9 +7,10 @@ use md5::Md5;
 use sha2::digest::Output;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
-use super::canonical::{self, CANONICAL, DIGITS, Layout, Sink};
+use super::canonical::{self, CANONICAL, Layout, Sink};
 use super::tape::{self, Tape};
 use super::{Budget, Json};
+use crate::hex;
 
 /// A digest algorithm, for keys and for the part that `validate` selects.
 ///
@@ -140,7 +141,7 @@ fn hash_in_blocks<D: Digest>(text: impl HashInput) -> String {
         filled: 0,
     };
     text.write(&mut blocks);
-    hex_digits(&blocks.finalize())
+    hex::of(&blocks.finalize())
 }
 
 /// The text is hashed in blocks of this many bytes: one call for each comma would take longer than the hash itself. The number is a
@@ -186,15 +187,6 @@ impl<D: Digest> Sink for Blocks<D> {
             None => self.overflow(piece),
         }
     }
-}
-
-fn hex_digits(digest: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * digest.len());
-    for byte in digest {
-        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        text.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
-    text
 }
 
 impl fmt::Display for HashAlgorithm {
@@ -297,10 +289,7 @@ mod tests {
             blocks.ascii(b"");
             blocks.ascii(b"e");
             let whole = format!("{}{}e", "abc".repeat(3 * BLOCK), "d".repeat(long));
-            assert_eq!(
-                hex_digits(&blocks.finalize()),
-                HashAlgorithm::Md5.hex(&whole)
-            );
+            assert_eq!(hex::of(&blocks.finalize()), HashAlgorithm::Md5.hex(&whole));
         }
     }
 }

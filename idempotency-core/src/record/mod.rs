@@ -19,6 +19,8 @@ use std::sync::{Arc, OnceLock};
 
 use serde::de::IgnoredAny;
 
+use crate::hex;
+
 /// Separates the prefix from the tenant in a record id. A prefix must not contain it.
 pub(crate) const TENANT_MARK: &str = "#tenant=";
 
@@ -101,7 +103,7 @@ impl OwnerToken {
     /// Returns the token of 128 random bits, as 32 lower-case hex digits.
     #[doc(hidden)]
     pub fn from_bytes(random: [u8; 16]) -> Self {
-        Self(format!("{:032x}", u128::from_be_bytes(random)))
+        Self(hex::of(&random))
     }
 
     /// Returns the token that was read from a record.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
+use crate::hex;
 use crate::record::RecordId;
 
 /// The version of a token's text. Another way to make tokens needs another version, because a provider that has seen the token of
@@ -61,7 +62,7 @@ impl Token {
         }
         bytes[6] = bytes[6] & 0x0f | 0x80;
         bytes[8] = bytes[8] & 0x3f | 0x80;
-        let mut text = format!("{:032x}", u128::from_be_bytes(bytes));
+        let mut text = hex::of(&bytes);
         for at in [20, 16, 12, 8] {
             text.insert(at, '-');
         }
