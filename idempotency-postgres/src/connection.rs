@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::failure::{Failure, Next, Whom, is_rejection};
 use crate::limits::TEST_WITHIN;
-use crate::statement::{self, Statement, if_open};
+use crate::statement::{self, IN_TRANSACTION, Reply, Statement};
 use crate::table::TableName;
 use crate::transaction::{PostgresTransaction, give_back, is_open};
 
@@ -413,24 +413,28 @@ impl InUse<'_> {
         })
     }
 
-    /// Sends a statement with one row in its reply, or none. With a log it is noted as a write.
+    /// Sends a statement with one row in its reply, or none. Returns it, and how many were read or changed. With a log it is noted as a write.
     pub(crate) async fn send(
         &mut self,
         statement: Statement,
         log: Option<&SendLog>,
-    ) -> Result<Option<PgRow>, Failure> {
+    ) -> Result<(u64, Option<PgRow>), Failure> {
         if let Some(log) = log {
             log.sending();
         }
-        let rows = self.list(statement).await;
-        if let (Err(failure), Some(log)) = (&rows, log) {
+        let reply = self.list(statement).await;
+        if let (Err(failure), Some(log)) = (&reply, log) {
             log.ended(failure.maybe_applied, None);
         }
-        rows.map(|rows| rows.into_iter().next())
+        reply.map(|(count, rows)| (count, rows.into_iter().next()))
     }
 
-    /// Sends a statement, and returns the rows of its reply. That is read to the end: an error of the commit comes after the rows.
-    pub(crate) async fn list(&mut self, statement: Statement) -> Result<Vec<PgRow>, Failure> {
+    /// Sends a statement, and returns the rows of its reply, and how many were read or changed. The reply is read to the end: an error of the
+    /// commit comes after the rows.
+    pub(crate) async fn list(
+        &mut self,
+        statement: Statement,
+    ) -> Result<(u64, Vec<PgRow>), Failure> {
         self.is_whole = false;
         let is_pooled = self.of.is_pooled;
         let in_own = is_pooled && !self.in_open;
@@ -443,15 +447,16 @@ impl InUse<'_> {
             // The text has no value of a call: each is a parameter.
             let query = sqlx::query_with(AssertSqlSafe(statement.text), arguments);
             let (query, open) = (query.persistent(!is_pooled), self.open()?);
-            let rows = match statement.is_list {
+            let (changed, rows) = match statement.reply {
+                Reply::Count => (query.execute(open).await?.rows_affected(), Vec::new()),
                 // It needs fewer allocations.
-                false => query.fetch_optional(open).await?.into_iter().collect(),
-                true => query.fetch_all(open).await?,
+                Reply::Row => (0, Vec::from_iter(query.fetch_optional(open).await?)),
+                Reply::Rows => (0, query.fetch_all(open).await?),
             };
             if in_own {
                 self.raw("COMMIT".to_owned()).await?;
             }
-            Ok(rows)
+            Ok((changed + rows.len() as u64, rows))
         };
         let rows = rows.await;
         if self.in_open {
@@ -490,7 +495,7 @@ impl InUse<'_> {
 
     /// Checks that the transaction of a handler is open and can commit: COMMIT of an aborted one is no error, and applies nothing.
     pub(crate) async fn check_open(&mut self) -> Result<(), Failure> {
-        let checked = self.raw(format!("SELECT {}", if_open("''"))).await;
+        let checked = self.raw(format!("SELECT {IN_TRANSACTION}")).await;
         let checked = checked.map_err(|error| self.of.whom.completing(error));
         checked.map(|_| ())
     }

@@ -11,7 +11,7 @@ use idempotency_core::record::{Attribute, Record, RecordId};
 use idempotency_core::store::{Condition, RecordWrite, ScanRequest, UNLISTED, Write};
 
 use self::parameters::Parameters;
-pub(crate) use self::parameters::Statement;
+pub(crate) use self::parameters::{Reply, Statement};
 
 use crate::columns::{self, ID, Value, stored};
 
@@ -30,19 +30,14 @@ pub(crate) fn begin(left: Option<Duration>) -> String {
 }
 
 /// What the error of the server quotes if the transaction of the handler has ended.
-pub(crate) const NOT_OPEN: &str = "not in the transaction of the handler ";
-
-/// Returns an expression that has the value of `then` in the transaction of a handler, and fails outside of it.
-pub(crate) fn if_open(then: &str) -> String {
-    // The clock keeps the server from evaluating the error before the test.
-    format!(
-        "CASE WHEN current_setting('idempotency.transaction', true) = 'open' THEN {then} \
-         ELSE (('{NOT_OPEN}' || clock_timestamp())::bigint)::text END"
-    )
-}
+pub(crate) const NOT_OPEN: &str = "not in the transaction of the handler";
 
 /// What the error of the server quotes if it executed another statement than the one that was sent.
-pub(crate) const OTHER_STATEMENT: &str = "another statement than ";
+pub(crate) const OTHER_STATEMENT: &str = "another statement than the one that was sent";
+
+/// An expression that is true in the transaction of a handler, and fails outside of it with an error that quotes [`NOT_OPEN`].
+pub(crate) const IN_TRANSACTION: &str = "(CASE WHEN current_setting('idempotency.transaction', true) = 'open' THEN 't' \
+     ELSE 'not in the transaction of the handler' END)::bool";
 
 /// The most texts that a store keeps. The requests of the protocol have fewer.
 const MOST_TEXTS: usize = 64;
@@ -58,8 +53,6 @@ pub(crate) struct Statements {
 #[derive(PartialEq)]
 struct Shape {
     kind: Kind,
-    /// True if it is part of the transaction of a handler.
-    in_open: bool,
     /// The attributes that get a value, a bit for each.
     set: u16,
     removed: u16,
@@ -85,29 +78,20 @@ pub(crate) enum Form {
     InOpen,
 }
 
-#[derive(Clone)]
-struct Text {
-    text: Arc<str>,
-    mark: i64,
-}
+/// A text, and its mark: the value of a parameter that only this text accepts.
+type Text = (Arc<str>, i64);
 
-impl Text {
-    /// Makes a text that only this statement has. `text` returns it for an expression that it must evaluate before it changes anything. That
-    /// has the value of `then` if the server executes this statement, and fails if it executes another one. `next` is the number of the
-    /// next parameter.
-    ///
-    /// Behind a pooler that keeps no prepared statements for its clients, a name can stand for the statement of another client: with the
-    /// condition of another operation.
-    fn new(next: usize, then: &str, text: impl Fn(&str) -> String) -> Self {
-        let mut hasher = DefaultHasher::new();
-        (text(""), then).hash(&mut hasher);
-        let mark = (hasher.finish() >> 1).cast_signed();
-        let own = format!(
-            "CASE WHEN ${next} = {mark} THEN {then} ELSE (('{OTHER_STATEMENT}' || ${next})::bigint)::text END"
-        );
-        let text = text(&own).into();
-        Self { text, mark }
-    }
+/// Makes a text that only this statement has. `text` returns it for an expression that it must evaluate if it returns or changes a row: that
+/// is true if the server executes this statement, and fails if it executes another one. `next` is the number of the next parameter.
+///
+/// Behind a pooler that keeps no prepared statements for its clients, a name can stand for the statement of another client: with the
+/// condition of another operation.
+fn marked(next: usize, text: impl Fn(&str) -> String) -> Text {
+    let mut hasher = DefaultHasher::new();
+    text("").hash(&mut hasher);
+    let mark = (hasher.finish() >> 1).cast_signed();
+    let own = format!("(CASE WHEN ${next} = {mark} THEN 't' ELSE '{OTHER_STATEMENT}' END)::bool");
+    (text(&own).into(), mark)
 }
 
 impl Statements {
@@ -118,12 +102,12 @@ impl Statements {
         }
     }
 
-    /// Returns a write. An insert applies what a put or an update sets, if there is no record. Its reply has a row with true, or one with false
+    /// Returns a write. An insert applies what a put or an update sets, if there is no record. Its reply is a row with true, or one with false
     /// and the record that is there: that is read first, without a lock, an entry in the log of the server, or a wait for a transaction that
-    /// changes it. No row means that another transaction was faster.
+    /// changes it. NULL means that another transaction was faster.
     ///
-    /// Every other one is a change of a record for which its condition holds. Its reply has a row if it was applied: for a put true and the
-    /// record that was there. A put changes the row if that is still the version that it read: its `xmin` names the transaction that made it,
+    /// Every other one is a change of a record for which its condition holds. Its reply counts a row if it was applied: for a put it has true and
+    /// the record that was there. A put changes the row if that is still the version that it read: its `xmin` names the transaction that made it,
     /// and no transaction of a store makes two versions of a row. So what was replaced is known in every version of PostgreSQL.
     pub(crate) fn write(&self, record: RecordWrite<'_>, form: Form, wait: Duration) -> Statement {
         let mut parameters = Parameters::of(record.id);
@@ -141,7 +125,9 @@ impl Statements {
         let is_insert = form == Form::Insert;
         let kind = if is_insert { Kind::Insert } else { kind };
         let mut shape = Shape::of(kind, set, removed, &mut parameters);
-        shape.in_open = form == Form::InOpen;
+        if form == Form::InOpen {
+            shape.condition = format!("{IN_TRANSACTION} AND ");
+        }
         if kind == Kind::Swap {
             // A put leaves nothing of the record.
             shape.removed = !shape.set;
@@ -185,13 +171,13 @@ impl Statements {
         condition::render(filter, &mut held, &mut parameters);
         let listed = columns::list(|it| !UNLISTED.contains(&it));
         let table = &self.table;
-        let text = Text::new(parameters.len() + 1, "'own'", |own| {
+        let (text, mark) = marked(parameters.len() + 1, |own| {
             format!(
-                "SELECT {held}, {listed}, {ID} FROM {table} WHERE {range}(SELECT {own}) IS NOT NULL ORDER BY {ID} LIMIT ${limit}"
+                "SELECT {held}, {listed}, {ID} FROM {table} WHERE {range}{own} ORDER BY {ID} LIMIT ${limit}"
             )
         });
-        parameters.add(Value::Number(text.mark));
-        parameters.end(text.text, true)
+        parameters.add(Value::Number(mark));
+        parameters.end(text, Reply::Rows)
     }
 
     /// Returns a statement of this shape. It waits for at most `wait` for another transaction with the row.
@@ -201,18 +187,16 @@ impl Statements {
         mut parameters: Parameters,
         wait: Option<Duration>,
     ) -> Statement {
+        let reply = match shape.kind {
+            Kind::Update | Kind::Delete | Kind::Step => Reply::Count,
+            Kind::Insert | Kind::Swap | Kind::Read { .. } => Reply::Row,
+        };
         let next = parameters.len() + 1;
         let mut kept = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = match kept.iter().find(|(it, _)| *it == shape) {
+        let (text, mark) = match kept.iter().find(|(it, _)| *it == shape) {
             Some((_, text)) => text.clone(),
             None => {
-                // How long the statement waits for another transaction is set for this statement alone.
-                let limit = format!("set_config('lock_timeout', ${}, true)", next + 1);
-                let mut then = wait.map_or("'own'".to_owned(), |_| limit);
-                if shape.in_open {
-                    then = if_open(&then);
-                }
-                let text = Text::new(next, &then, |own| shape.text(&self.table, own));
+                let text = marked(next, |own| shape.text(&self.table, own, next + 1));
                 if kept.len() < MOST_TEXTS {
                     kept.push((shape, text.clone()));
                 }
@@ -220,12 +204,12 @@ impl Statements {
             }
         };
         drop(kept);
-        parameters.add(Value::Number(text.mark));
+        parameters.add(Value::Number(mark));
         if let Some(wait) = wait {
             let wait = wait.as_millis().max(1).to_string();
             parameters.add(Value::Text(wait.into()));
         }
-        parameters.end(text.text, false)
+        parameters.end(text, reply)
     }
 }
 
@@ -238,7 +222,6 @@ impl Shape {
     fn of(kind: Kind, set: &Record, removed: &[Attribute], parameters: &mut Parameters) -> Self {
         let mut shape = Self {
             kind,
-            in_open: false,
             set: 0,
             removed: removed.iter().fold(0, |all, it| all | bit(*it)),
             condition: String::new(),
@@ -252,8 +235,9 @@ impl Shape {
         shape
     }
 
-    /// Returns the text, which evaluates `own` before it changes anything.
-    fn text(&self, table: &str, own: &str) -> String {
+    /// Returns the text, which evaluates `own` if it returns or changes a row. How long a write waits for another transaction is its parameter
+    /// with the number `limit`: that is set for this statement alone.
+    fn text(&self, table: &str, own: &str, limit: usize) -> String {
         let condition = &self.condition;
         // The first parameter is the id. Those of the values follow.
         let mut number = 1;
@@ -274,11 +258,11 @@ impl Shape {
             set = format!("{ID} = {ID}");
         }
         let read = columns::list(columns::is_read);
-        let here = format!("{ID} = $1 AND (SELECT {own}) IS NOT NULL AND {condition}");
+        let limit = format!("set_config('lock_timeout', ${limit}, true) IS NOT NULL");
+        let here = format!("{ID} = $1 AND CASE WHEN {own} THEN {limit} END AND {condition}");
         let steps = Attribute::Steps.default_name();
         match self.kind {
             Kind::Insert => {
-                let nulls = columns::list(|_| false);
                 let (mut names, mut inserted) = (ID.to_owned(), "$1".to_owned());
                 for (attribute, value) in &values {
                     if let Some(value) = value {
@@ -287,26 +271,25 @@ impl Shape {
                     }
                 }
                 format!(
-                    "WITH a AS MATERIALIZED (SELECT {own} AS own), \
-                     r AS MATERIALIZED (SELECT {read} FROM {table} WHERE {ID} = $1 AND (SELECT own FROM a) IS NOT NULL), \
-                     i AS (INSERT INTO {table} ({names}) SELECT {inserted} FROM a WHERE own IS NOT NULL AND NOT EXISTS (SELECT FROM r) \
-                     ON CONFLICT ({ID}) DO NOTHING RETURNING 1) SELECT true, {nulls} FROM i UNION ALL SELECT false, r.* FROM r"
+                    "WITH r AS MATERIALIZED (SELECT * FROM {table} WHERE {ID} = $1), \
+                     i AS (INSERT INTO {table} ({names}) SELECT {inserted} WHERE NOT EXISTS (SELECT FROM r) AND {limit} \
+                     ON CONFLICT ({ID}) DO NOTHING RETURNING TRUE AS is_new) \
+                     SELECT CASE WHEN {own} AND {ID} IS NULL THEN (SELECT is_new FROM i) ELSE FALSE END, {read} FROM (SELECT) AS a LEFT JOIN r ON TRUE"
                 )
             }
             Kind::Swap => format!(
                 "WITH r AS MATERIALIZED (SELECT {read}, xmin AS version FROM {table} WHERE {here}), \
                  w AS (UPDATE {table} AS t SET {set} FROM r WHERE t.{ID} = $1 AND t.xmin = r.version RETURNING 1) SELECT true, {read} FROM r, w"
             ),
-            Kind::Update => format!("UPDATE {table} SET {set} WHERE {here} RETURNING 1"),
+            Kind::Update => format!("UPDATE {table} SET {set} WHERE {here}"),
             Kind::Step => format!(
-                "UPDATE {table} SET {steps} = {steps} || ARRAY[$2, $3] WHERE {here} AND {steps} IS NOT NULL RETURNING 1"
+                "UPDATE {table} SET {steps} = {steps} || ARRAY[$2, $3] WHERE {here} AND {steps} IS NOT NULL"
             ),
-            Kind::Delete => format!("DELETE FROM {table} WHERE {here} RETURNING 1"),
+            Kind::Delete => format!("DELETE FROM {table} WHERE {here}"),
             Kind::Read { event } => {
                 let read = columns::list(|it| event || columns::is_read(it));
                 format!(
-                    "WITH a AS MATERIALIZED (SELECT pg_is_in_recovery() AS is_standby, {own} AS own) \
-                     SELECT a.is_standby, {read}, r.{ID} IS NOT NULL FROM a LEFT JOIN {table} AS r ON r.{ID} = $1 WHERE a.own = 'own'"
+                    "SELECT {own} AND pg_is_in_recovery(), {read}, {ID} IS NOT NULL FROM (SELECT) AS a LEFT JOIN {table} ON {ID} = $1"
                 )
             }
         }

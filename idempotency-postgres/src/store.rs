@@ -114,22 +114,26 @@ impl PostgresStore {
             && matches!(write, Write::Put(_) | Write::Update(_));
         if inserts {
             let insert = statements.write(record, Form::Insert, used.wait());
-            let inserted = used.send(insert, log).await?;
-            let is_new = inserted.as_ref().map(|row| row.try_get(0)).transpose();
-            if is_new.map_err(|_| self.unreadable())? == Some(true) {
+            let row = used.send(insert, log).await?.1;
+            let row = row.ok_or_else(|| self.unreadable())?;
+            let is_new: Option<bool> = row.try_get(0).map_err(|_| self.unreadable())?;
+            if is_new == Some(true) {
                 return applied(None);
             }
             note_unapplied(log);
-            match inserted.as_ref().map(columns::record) {
-                Some(found) if condition.holds(Some(&found)) => {}
-                Some(found) => return refused(Some(found)),
-                None => return Ok(None),
+            if is_new.is_none() {
+                return Ok(None);
+            }
+            let found = columns::record(&row);
+            if !condition.holds(Some(&found)) {
+                return refused(Some(found));
             }
         }
         let form = log.map_or(Form::InOpen, |_| Form::Change);
         let change = statements.write(record, form, used.wait());
-        if let Some(row) = used.send(change, log).await? {
-            return applied(Some(&row));
+        let (changed, row) = used.send(change, log).await?;
+        if changed > 0 {
+            return applied(row.as_ref());
         }
         note_unapplied(log);
         if inserts {
@@ -166,7 +170,7 @@ impl PostgresStore {
         event: bool,
     ) -> Result<Option<Record>, Failure> {
         let statements = self.statements(used).await?;
-        let row = used.send(statements.read(id, event), None).await?;
+        let row = used.send(statements.read(id, event), None).await?.1;
         let row = row.ok_or_else(|| self.unreadable())?;
         let get = |at| row.try_get::<bool, _>(at).map_err(|_| self.unreadable());
         if consistency == Consistency::Strong && get(0)? {
@@ -189,6 +193,8 @@ impl PostgresStore {
             // Without a reply the state of the connection is not known, so it is closed.
             let completed = self.complete(record, &mut used).await?;
             if !matches!(completed, StoreReply::Applied { .. }) {
+                // A change of no row did not look.
+                used.check_open().await?;
                 used.roll_back();
                 return Ok(completed);
             }
@@ -401,7 +407,7 @@ impl StoreScan for PostgresStore {
                 let statements = self.statements(used).await?;
                 used.list(statements.scan(request)).await
             };
-            let rows = self.over_one(list).await?;
+            let (_, rows) = self.over_one(list).await?;
             page.read = rows.len();
             for row in &rows {
                 let unreadable = |_| self.unreadable().error;

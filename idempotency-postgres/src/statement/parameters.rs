@@ -13,8 +13,16 @@ use crate::columns::{Value, stored};
 pub(crate) struct Statement {
     pub(crate) text: Arc<str>,
     pub(crate) arguments: Result<PgArguments, BoxDynError>,
-    /// True if its reply can have more than one row.
-    pub(crate) is_list: bool,
+    pub(crate) reply: Reply,
+}
+
+/// What the reply to a statement has.
+pub(crate) enum Reply {
+    /// No row, and how many were changed.
+    Count,
+    /// One row, or none.
+    Row,
+    Rows,
 }
 
 /// Collects the parameters of a statement.
@@ -53,12 +61,12 @@ impl Parameters {
         }
     }
 
-    pub(super) fn end(self, text: Arc<str>, is_list: bool) -> Statement {
+    pub(super) fn end(self, text: Arc<str>, reply: Reply) -> Statement {
         let arguments = self.failed.map_or(Ok(self.arguments), Err);
         Statement {
             text,
             arguments,
-            is_list,
+            reply,
         }
     }
 }

@@ -44,13 +44,13 @@ fn inserted(record: &Record) -> (String, usize) {
     count(statements().write(record, Form::Insert, WAIT))
 }
 
-/// Returns what the statement evaluates first, if its own parameters begin with this one.
-fn own(text: &str, next: usize, then: &str) -> String {
+/// Returns what the statement evaluates if it returns or changes a row, if its own parameters begin with this one.
+fn own(text: &str, next: usize) -> String {
     let mark = text.split(&format!("WHEN ${next} = ")).nth(1).unwrap();
     let mark = mark.split(' ').next().unwrap();
     assert!(mark.parse::<i64>().unwrap() > 0);
     format!(
-        "CASE WHEN ${next} = {mark} THEN {then} ELSE (('another statement than ' || ${next})::bigint)::text END"
+        "(CASE WHEN ${next} = {mark} THEN 't' ELSE 'another statement than the one that was sent' END)::bool"
     )
 }
 
@@ -100,14 +100,12 @@ const COLUMNS: &str = "expiration, in_progress_expiration, status, data, validat
 #[test]
 fn a_claim_is_this_statement() {
     let (text, parameters) = inserted(&claim());
-    let own = own(&text, 4, "set_config('lock_timeout', $5, true)");
-    let nulls = ["NULL"; 12].join(", ");
+    let own = own(&text, 4);
     let expected = format!(
-        "WITH a AS MATERIALIZED (SELECT {own} AS own), \
-         r AS MATERIALIZED (SELECT {COLUMNS} FROM \"shop\".\"idempotency\" WHERE id = $1 AND (SELECT own FROM a) IS NOT NULL), \
-         i AS (INSERT INTO \"shop\".\"idempotency\" (id, expiration, status) SELECT $1, $2, $3 FROM a WHERE own IS NOT NULL \
-         AND NOT EXISTS (SELECT FROM r) ON CONFLICT (id) DO NOTHING RETURNING 1) \
-         SELECT true, {nulls} FROM i UNION ALL SELECT false, r.* FROM r"
+        "WITH r AS MATERIALIZED (SELECT * FROM \"shop\".\"idempotency\" WHERE id = $1), \
+         i AS (INSERT INTO \"shop\".\"idempotency\" (id, expiration, status) SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM r) \
+         AND set_config('lock_timeout', $5, true) IS NOT NULL ON CONFLICT (id) DO NOTHING RETURNING TRUE AS is_new) \
+         SELECT CASE WHEN {own} AND id IS NULL THEN (SELECT is_new FROM i) ELSE FALSE END, {COLUMNS} FROM (SELECT) AS a LEFT JOIN r ON TRUE"
     );
     assert_eq!((text, parameters), (expected, 5));
 }
@@ -117,10 +115,10 @@ fn a_claim_on_an_ended_one_is_this_statement() {
     let ended = Condition::Missing(Attribute::Owner);
     let condition = Condition::Any(vec![Condition::NoRecord, ended]);
     let (text, parameters) = changed(&Write::Put(claim()), &condition);
-    let own = own(&text, 4, "set_config('lock_timeout', $5, true)");
+    let own = own(&text, 4);
     let expected = format!(
         "WITH r AS MATERIALIZED (SELECT {COLUMNS}, xmin AS version FROM \"shop\".\"idempotency\" \
-         WHERE id = $1 AND (SELECT {own}) IS NOT NULL AND (FALSE OR owner IS NULL)), \
+         WHERE id = $1 AND CASE WHEN {own} THEN set_config('lock_timeout', $5, true) IS NOT NULL END AND (FALSE OR owner IS NULL)), \
          w AS (UPDATE \"shop\".\"idempotency\" AS t SET expiration = $2, in_progress_expiration = NULL, status = $3, data = NULL, \
          validation = NULL, owner = NULL, failure = NULL, operation = NULL, decision = NULL, event = NULL, steps = NULL, undo = NULL \
          FROM r WHERE t.id = $1 AND t.xmin = r.version RETURNING 1) SELECT true, {COLUMNS} FROM r, w"
@@ -139,10 +137,10 @@ fn an_update_sets_and_removes_each_column_once_and_the_removal_counts() {
     let condition = Condition::Exists(Attribute::Status);
     let write = Write::Update(Change { set, remove });
     let (text, parameters) = changed(&write, &condition);
-    let own = own(&text, 3, "set_config('lock_timeout', $4, true)");
+    let own = own(&text, 3);
     let expected = format!(
         "UPDATE \"shop\".\"idempotency\" SET owner = NULL, failure = NULL, steps = $2 \
-         WHERE id = $1 AND (SELECT {own}) IS NOT NULL AND status IS NOT NULL RETURNING 1"
+         WHERE id = $1 AND CASE WHEN {own} THEN set_config('lock_timeout', $4, true) IS NOT NULL END AND status IS NOT NULL"
     );
     assert_eq!((text, parameters), (expected, 4));
     let nothing = changed(&Write::Update(Change::default()), &condition).0;
@@ -157,8 +155,13 @@ fn a_step_is_added_to_those_of_the_record_alone() {
     };
     let (text, parameters) = changed(&step, &Condition::All(Vec::new()));
     assert!(text.contains("SET steps = steps || ARRAY[$2, $3] WHERE id = $1"));
-    assert!(text.ends_with(" AND TRUE AND steps IS NOT NULL RETURNING 1"));
+    assert!(text.ends_with(" AND TRUE AND steps IS NOT NULL"));
     assert_eq!(parameters, 5);
+}
+
+#[test]
+fn the_error_outside_of_a_transaction_is_recognized() {
+    assert!(IN_TRANSACTION.contains(&format!("ELSE '{NOT_OPEN}' END")));
 }
 
 #[test]
