@@ -305,12 +305,17 @@ impl Connections {
             drop(used.connection.take().map(PoolConnection::detach));
         }
         let _waiting = own.map(Own::wait);
-        let acquired = match limit.map(|it| it.saturating_sub(REPLY_RESERVE).max(it / 2)) {
+        let acquired = match limit {
             Some(within) => self.acquire_of_pool(within).await,
             None => Box::pin(self.acquire_or_say_why()).await,
         };
         used.connection = Some(acquired?);
         used.is_whole = true;
+        // Not by a shorter timer: a timer that ends before all others makes the runtime of Tokio wake itself, by two system calls.
+        let reserve = REPLY_RESERVE.min(limit.unwrap_or_default() / 2);
+        if used.left().is_some_and(|left| left < reserve) {
+            return Err(self.whom.connecting(sqlx::Error::PoolTimedOut));
+        }
         Ok(used)
     }
 
@@ -405,12 +410,14 @@ pub(crate) struct InUse<'a> {
 impl InUse<'_> {
     /// Returns how long the statement may wait for another transaction, so that its reply comes in time.
     pub(crate) fn wait(&self) -> Duration {
-        self.deadline.map_or(WAIT_WITHOUT_LIMIT, |deadline| {
-            deadline
-                .saturating_duration_since(Instant::now())
-                .saturating_sub(REPLY_RESERVE)
-                .min(LONGEST_WAIT)
+        self.left().map_or(WAIT_WITHOUT_LIMIT, |left| {
+            left.saturating_sub(REPLY_RESERVE).min(LONGEST_WAIT)
         })
+    }
+
+    /// Returns what is left of the time of the request.
+    fn left(&self) -> Option<Duration> {
+        Some(self.deadline?.saturating_duration_since(Instant::now()))
     }
 
     /// Sends a statement with one row in its reply, or none. Returns it, and how many were read or changed. With a log it is noted as a write.
