@@ -19,5 +19,6 @@ compare postgres "127.0.0.1:$port" "$("$bin/postgres" --version)" "$@" <<'TEXT'
 The store on PostgreSQL beside SQL by hand
 `by hand` is one statement for the claim, and one for the completion that compares the owner: `benches/postgres`. `own SQL` is a fresh call whose
 handler reads a balance and changes two rows in the transaction of its response. Each side has one connection, on loopback, in one process and on
-one thread, beside a server on another core that does not wait for its disk. A round trip of `sqlx` tests each connection that is returned to a pool.
+one thread, beside a server on another core that does not wait for its disk. A round trip of `sqlx` tests each connection that is returned to a pool. Both sides
+take the token of an owner from the operating system, a system call: two processes that were restored from one snapshot would share another generator.
 TEXT

@@ -44,7 +44,10 @@ impl ByHand {
     /// Returns the receipt of an order, and whether it was stored before.
     pub async fn charge(&self, order: &Order, kind: Kind) -> Result<(Receipt, bool)> {
         let id = format!("by-hand:{}:{}", order.user, order.order_id);
-        let owner = format!("{:032x}", fastrand::u128(..));
+        // Of the system: two processes that were restored from one snapshot must not have one owner.
+        let mut owner = [0; 16];
+        getrandom::fill(&mut owner)?;
+        let owner = format!("{:032x}", u128::from_ne_bytes(owner));
         let validation = Sha256::digest(serde_json::to_string(&order.amount)?);
         let validation: String = validation
             .iter()
