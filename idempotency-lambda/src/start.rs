@@ -219,13 +219,7 @@ async fn started() -> Result<(), Error> {
 
 /// Opens the store's connection, or returns the error that the first request would get.
 async fn warm_up(store: &dyn Store) -> Result<(), StoreError> {
-    let opening = async {
-        store.warm_up().await?;
-        if registry::stores_events() {
-            store.check_events().await?;
-        }
-        Ok(())
-    };
+    let opening = store.warm_up(registry::stores_events());
     match tokio::time::timeout(WARM_UP, opening).await {
         Ok(opened) => opened,
         Err(_) => Err(StoreError::new(

@@ -149,7 +149,7 @@ mod tests {
         let builder = PostgresStore::builder().url("postgres://app@db/shop");
         let never = || std::future::pending::<Result<String, std::io::Error>>();
         let store = builder.password(never).build().unwrap();
-        let error = store.warm_up().await.unwrap_err();
+        let error = store.warm_up(false).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Credentials);
         assert!(error.to_string().contains("did not end within"), "{error}");
     }

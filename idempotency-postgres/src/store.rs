@@ -35,7 +35,7 @@ const MOST_SENDS: usize = 16;
 /// use idempotency_postgres::PostgresStore;
 ///
 /// let store = PostgresStore::builder().url("postgres://app@db.internal/shop?sslmode=verify-full").build()?;
-/// store.warm_up().await?;
+/// store.warm_up(false).await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -381,19 +381,13 @@ impl Store for PostgresStore {
         if was_sent { SENT } else { UNSENT }.to_owned()
     }
 
-    fn check_events(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(std::future::ready(permit_events(
-            self.unencrypted_events,
-            self,
-        )))
-    }
-
     /// Connects, and checks the server, the role and the table. It reads no record.
-    fn warm_up(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn warm_up(&self, keeps_events: bool) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             let findings = self.findings().await?;
             let mut flaws = findings.iter().filter_map(|it| it.flaw(&self.name()));
-            flaws.next().map_or(Ok(()), Err)
+            flaws.next().map_or(Ok(()), Err)?;
+            permit_events(self.unencrypted_events || !keeps_events, self)
         })
     }
 }

@@ -28,7 +28,7 @@ use crate::send::Sender;
 /// use idempotency_valkey::ValkeyStore;
 ///
 /// let store = ValkeyStore::builder("rediss://cache.example.com:6379").prefix("shop").build()?;
-/// store.warm_up().await?;
+/// store.warm_up(false).await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -198,11 +198,6 @@ impl Store for ValkeyStore {
         format!("Valkey at {}", self.sender.nodes.seed().address)
     }
 
-    fn check_events(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        let permitted = permit_events(self.settings.unencrypted_events, self);
-        Box::pin(ready(permitted))
-    }
-
     fn timeout_advice(&self, was_sent: bool) -> String {
         let also = match was_sent {
             true => "its load",
@@ -212,8 +207,11 @@ impl Store for ValkeyStore {
     }
 
     /// Connects, logs in, and checks that the server is a primary of a supported version that evicts nothing.
-    fn warm_up(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async move { self.check(&SendLog::new()).await })
+    fn warm_up(&self, keeps_events: bool) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.check(&SendLog::new()).await?;
+            permit_events(self.settings.unencrypted_events || !keeps_events, self)
+        })
     }
 }
 

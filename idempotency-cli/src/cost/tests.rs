@@ -287,7 +287,7 @@ async fn requests_of(
             let records = builder().on_error(OnError::Record).build()?;
             drop(measured.call(&records, clock(), fails).await.unwrap_err());
         }
-        Path::WarmUp => measured.store.warm_up().await?,
+        Path::WarmUp => measured.store.warm_up(false).await?,
     }
     let size = measured.item_size().await.unwrap_or_default();
     Ok((measured.take(), size))

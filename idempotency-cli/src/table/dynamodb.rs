@@ -259,7 +259,7 @@ async fn permissions(on: &Table, prefix: Option<&str>) -> Vec<Finding> {
         Condition::Exists(Attribute::Owner),
         Condition::Missing(Attribute::Owner),
     ]);
-    let read = match store.warm_up().await {
+    let read = match store.warm_up(false).await {
         Ok(()) => tried(on, StoreRequest::Read(&id, Consistency::Strong)).await,
         denied => denied,
     };

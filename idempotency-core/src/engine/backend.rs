@@ -90,7 +90,7 @@ impl Backend {
     /// # }).unwrap();
     /// ```
     pub async fn warm_up(&self) -> Result<(), StoreError> {
-        self.0.store.warm_up().await
+        self.0.store.warm_up(false).await
     }
 
     /// Returns what the store accepts.

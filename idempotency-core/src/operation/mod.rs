@@ -154,7 +154,7 @@ impl CompiledOperation {
         self.selector.validate_expression().map(Expression::as_str)
     }
 
-    /// Returns true if records keep events. The store must allow that: see [`Store::check_events`](crate::store::Store::check_events).
+    /// Returns true if records keep events. The store must allow that: see [`Store::warm_up`](crate::store::Store::warm_up).
     pub fn stores_events(&self) -> bool {
         self.keeps.is_some()
     }

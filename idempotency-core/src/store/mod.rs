@@ -106,21 +106,13 @@ pub trait Store: Send + Sync {
         advice.to_owned()
     }
 
-    /// Checks that the store may keep events (`store_event`), before the first one. The default accepts: a store of your own decides.
-    ///
-    /// # Errors
-    ///
-    /// If it may not, or if that cannot be found out.
-    fn check_events(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    /// Opens connections and fetches credentials, so that the first event does not pay for it. The default does nothing.
+    /// Opens connections and fetches credentials, so that the first event does not pay for it. `keeps_events` is true if an operation keeps
+    /// events (`store_event`): then the store also checks that it may. The default does nothing.
     ///
     /// # Errors
     ///
     /// Returns the error that the first request would get, if this can be detected without touching a record.
-    fn warm_up(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn warm_up(&self, _keeps_events: bool) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(std::future::ready(Ok(())))
     }
 }

@@ -41,7 +41,7 @@ pub(crate) use items::Items;
 ///
 /// let client = idempotency_dynamodb::default_client().await?;
 /// let store = DynamoDbStore::builder().table("idempotency").client(client).build()?;
-/// store.warm_up().await?;
+/// store.warm_up(false).await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -343,10 +343,6 @@ impl Store for DynamoDbStore {
         }
     }
 
-    fn check_events(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async move { self.events.check(&self.items, &SendLog::new()).await })
-    }
-
     fn limits(&self) -> StoreLimits {
         StoreLimits {
             // A response beyond it is split.
@@ -376,13 +372,14 @@ impl Store for DynamoDbStore {
 
     /// Reads a key that no record has; the cost is 0.5 read units. This connects, fetches credentials, and detects a missing
     /// table, other keys or a denied `dynamodb:GetItem` before the first event. On a table with a sort key the first claim
-    /// makes this read if there was none before.
-    fn warm_up(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+    /// makes this read if there was none before. For events it reads how the table is encrypted (`dynamodb:DescribeTable`).
+    fn warm_up(&self, keeps_events: bool) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
-            self.items
-                .get(WARM_UP_ID, false, &SendLog::new())
-                .await
-                .map(drop)
+            self.items.get(WARM_UP_ID, false, &SendLog::new()).await?;
+            if keeps_events {
+                self.events.check(&self.items, &SendLog::new()).await?;
+            }
+            Ok(())
         })
     }
 }

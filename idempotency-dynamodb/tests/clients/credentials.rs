@@ -58,7 +58,7 @@ async fn credentials_are_loaded_once_and_kept_until_they_are_about_to_expire() {
             let (config, _) = numbered(&wire, Duration::from_secs(seconds));
             let store = kind.store(&config);
             for _ in 0..3 {
-                store.warm_up().await.unwrap();
+                store.warm_up(false).await.unwrap();
             }
             assert_eq!(keys(&wire), expected, "{kind:?}");
         }
@@ -73,7 +73,7 @@ async fn requests_that_begin_together_load_credentials_once() {
     let mut requests = tokio::task::JoinSet::new();
     for _ in 0..8 {
         let store = Arc::clone(&store);
-        requests.spawn(async move { store.warm_up().await.unwrap() });
+        requests.spawn(async move { store.warm_up(false).await.unwrap() });
     }
     requests.join_all().await;
     assert_eq!(keys(&wire), ["key0"; 8]);
@@ -89,7 +89,7 @@ async fn the_credentials_cache_of_the_user_is_used() {
         .identity_cache(IdentityCache::no_cache());
     let store = Kind::Lean.store(&config.build());
     for _ in 0..3 {
-        store.warm_up().await.unwrap();
+        store.warm_up(false).await.unwrap();
     }
     let keys: BTreeSet<_> = keys(&wire).into_iter().collect();
     assert_eq!(keys.len(), 3);
@@ -106,7 +106,7 @@ async fn credentials_that_cannot_be_loaded_are_the_same_error() {
         let config = wire.config(unused());
         let config = config.credentials_provider(SharedCredentialsProvider::new(failing));
         let store = kind.store(&config.build());
-        let error = store.warm_up().await.unwrap_err();
+        let error = store.warm_up(false).await.unwrap_err();
         texts.push(format!("{:?} {error}", error.kind()));
         assert!(keys(&wire).is_empty());
     }
@@ -119,7 +119,7 @@ async fn nothing_shows_credentials() {
     let wire = Wire::default();
     let config = wire.config(unused()).build();
     let store = Kind::Lean.store(&config);
-    store.warm_up().await.unwrap();
+    store.warm_up(false).await.unwrap();
     let client = LeanClient::new(sdk_client(&config));
     for text in [format!("{client:?}"), format!("{store:?}")] {
         assert!(text.contains("eu-west-1"), "{text}");
@@ -138,7 +138,7 @@ async fn an_adaptive_configuration_gets_the_client_of_the_sdk() {
     let config = config.retry_config(aws_config::retry::RetryConfig::adaptive());
     let store = DynamoDbStore::builder().table("payments");
     let store = store.sdk_config(&config.build()).build().unwrap();
-    store.warm_up().await.unwrap();
+    store.warm_up(false).await.unwrap();
     assert_ne!(wire.take()[0].header("amz-sdk-request"), "");
 }
 

@@ -185,7 +185,7 @@ async fn end(kind: Kind, script: Vec<Act>, warm: bool) -> End {
     let server = Server::start(script).await;
     let store = kind.store(&config(&server.endpoint, &server.stalled));
     if warm {
-        store.warm_up().await.unwrap();
+        store.warm_up(false).await.unwrap();
     }
     let claim = claimed(&store).await;
     End {

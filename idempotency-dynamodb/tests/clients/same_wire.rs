@@ -49,7 +49,7 @@ async fn sent(
     let wire = Wire::default();
     let store = kind.with_config(&configure(wire.config(credentials)).build());
     let store = store.table(table).build().unwrap();
-    let warm = store.warm_up().await;
+    let warm = store.warm_up(false).await;
     warm.map_err(|error| format!("{:?}: {error}", error.kind()))?;
     let id = RecordId::new("charge#\"é\n");
     let owner = OwnerToken::from_bytes([7; 16]);
@@ -185,7 +185,7 @@ async fn an_endpoint_with_headers_is_an_error_before_any_request() {
     let client = LeanClient::new(aws_sdk_dynamodb::Client::from_conf(config));
     let store = DynamoDbStore::builder().table("payments");
     let store = store.lean_client(client).build().unwrap();
-    let error = store.warm_up().await.unwrap_err();
+    let error = store.warm_up(false).await.unwrap_err();
     let why = error.source().unwrap().to_string();
     assert!(why.contains("use the SDK's client"), "{why}");
     assert!(wire.take().is_empty());
@@ -197,7 +197,7 @@ async fn a_request_names_this_crate_and_the_application() {
     let name = aws_config::AppName::new("shop").unwrap();
     let config = wire.config(credentials()).app_name(name).build();
     let store = Kind::Lean.store(&config);
-    store.warm_up().await.unwrap();
+    store.warm_up(false).await.unwrap();
     let sent = wire.take();
     let agent = sent[0].header("user-agent");
     assert!(agent.starts_with("idempotency-dynamodb/"), "{agent}");

@@ -123,7 +123,7 @@ impl StoreFactory for Factory {
 }
 
 async fn conforms(factory: Factory) {
-    factory.store.warm_up().await.unwrap();
+    factory.store.warm_up(false).await.unwrap();
     let taken = "CREATE TABLE taken (name text PRIMARY KEY, number int NOT NULL)";
     execute(&factory.url, taken).await;
     let clock = ManualClock::at(1_700_000_000_500);

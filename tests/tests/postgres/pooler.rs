@@ -59,7 +59,7 @@ async fn statements_that_a_pooler_mixes_up_are_never_executed_in_place_of_others
         .transaction_pooler()
         .build()
         .unwrap();
-    pooled.warm_up().await.unwrap();
+    pooled.warm_up(false).await.unwrap();
     claim(&pooled, 1, &SendLog::new()).await;
     assert!(found(&pooled).await.is_some());
 }

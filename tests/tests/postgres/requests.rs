@@ -107,7 +107,7 @@ async fn each_request_is_one_round_trip() {
         .build()
         .unwrap();
     // The check at the start finds the schema of the table too.
-    pooled.warm_up().await.unwrap();
+    pooled.warm_up(false).await.unwrap();
     proxy.requests();
     claim(&pooled, 2, &SendLog::new()).await;
     assert_eq!(proxy.requests().len(), 4);
@@ -394,7 +394,7 @@ async fn a_lost_statement_is_maybe_applied_and_the_next_one_gets_its_own_reply()
     let proxy = Proxy::before_postgres(server()).await.unwrap();
     let url = url(proxy.address(), "postgres", &database().await);
     let store = store(&url, 1);
-    store.warm_up().await.unwrap();
+    store.warm_up(false).await.unwrap();
     for (fault, expected) in [
         (WireFault::LoseRequest, None),
         (WireFault::LoseReply, Some(Field::Value(owner(1)))),
@@ -453,7 +453,7 @@ async fn an_event_is_kept_only_if_that_is_permitted_and_reads_back() {
     let write = StoreRequest::write(&id, &put, &condition);
     let strict = PostgresStore::builder().url(&url).build().unwrap();
     for error in [
-        strict.check_events().await.unwrap_err(),
+        strict.warm_up(true).await.unwrap_err(),
         match strict.send(write, &SendLog::new()).await {
             StoreReply::Failed {
                 error,
@@ -465,7 +465,7 @@ async fn an_event_is_kept_only_if_that_is_permitted_and_reads_back() {
         assert_eq!(error.kind(), StoreErrorKind::NotEncrypted);
     }
     let store = store(&url, 1);
-    store.check_events().await.unwrap();
+    store.warm_up(true).await.unwrap();
     assert_eq!(store.stored_event(&id).await.unwrap(), None);
     store.send(write, &SendLog::new()).await;
     assert_eq!(store.stored_event(&id).await.unwrap(), Some(event));

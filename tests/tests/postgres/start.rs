@@ -17,7 +17,7 @@ const PASSWORD: &str = "s3cr3t";
 
 /// Returns the error of the start.
 async fn refused(store: &PostgresStore) -> StoreError {
-    let error = store.warm_up().await.unwrap_err();
+    let error = store.warm_up(false).await.unwrap_err();
     let text = format!("{error} {error:?} {store:?}");
     assert!(!text.contains(PASSWORD), "{text}");
     error
@@ -34,7 +34,7 @@ fn says(error: &StoreError, kind: Kind, text: &str) {
 #[tokio::test]
 async fn a_table_of_the_migration_can_be_used() {
     let url = database_url(&database().await);
-    store(&url, 1).warm_up().await.unwrap();
+    store(&url, 1).warm_up(false).await.unwrap();
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn a_table_that_is_missing_or_another_one_is_refused() {
         says(&refused(&store).await, Kind::WrongSchema, text);
         execute(&url, undo).await;
     }
-    store.warm_up().await.unwrap();
+    store.warm_up(false).await.unwrap();
     execute(
         &url,
         "CREATE SCHEMA \"Shop\"; ALTER TABLE idempotency SET SCHEMA \"Shop\"",
@@ -103,7 +103,7 @@ async fn a_table_that_is_missing_or_another_one_is_refused() {
         .table("Shop.idempotency")
         .build()
         .unwrap();
-    named.warm_up().await.unwrap();
+    named.warm_up(false).await.unwrap();
 }
 
 #[tokio::test]
@@ -176,7 +176,7 @@ async fn a_role_without_a_permission_is_refused() {
     let grant = format!("GRANT UPDATE, DELETE ON idempotency TO {role}");
     says(&refused(&app).await, Kind::AccessDenied, &grant);
     execute(&owner, &grant).await;
-    app.warm_up().await.unwrap();
+    app.warm_up(false).await.unwrap();
     execute(&owner, &format!("ALTER TABLE idempotency ENABLE ROW LEVEL SECURITY; CREATE POLICY none ON idempotency TO {role} USING (false)")).await;
     says(
         &refused(&app).await,
@@ -222,7 +222,7 @@ async fn a_wrong_password_is_refused_and_a_function_can_give_the_right_one() {
         &format!("check the password of the role `{role}`"),
     );
     let right = store(&url(server, &format!("{role}:{PASSWORD}"), &database), 1);
-    right.warm_up().await.unwrap();
+    right.warm_up(false).await.unwrap();
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
     let given = PostgresStore::builder()
@@ -232,7 +232,7 @@ async fn a_wrong_password_is_refused_and_a_function_can_give_the_right_one() {
             async { Ok::<_, std::io::Error>(PASSWORD.to_owned()) }
         });
     let given = given.build().unwrap();
-    given.warm_up().await.unwrap();
+    given.warm_up(false).await.unwrap();
     claim(&given, 1, &Default::default()).await;
     assert_eq!(asked.load(Ordering::Relaxed), 1);
     // A password that was refused is asked for again.
@@ -245,7 +245,7 @@ async fn a_wrong_password_is_refused_and_a_function_can_give_the_right_one() {
     });
     let changing = changing.build().unwrap();
     refused(&changing).await;
-    changing.warm_up().await.unwrap();
+    changing.warm_up(false).await.unwrap();
     let failing = PostgresStore::builder()
         .url(url(server, &role, &database))
         .password(|| async { Err::<String, _>("no token") });
@@ -350,7 +350,7 @@ async fn tls_is_used_and_its_certificate_checked_as_the_url_says() {
             1,
         );
         assert_eq!(
-            store.warm_up().await.err().map(|error| error.kind()),
+            store.warm_up(false).await.err().map(|error| error.kind()),
             kind,
             "{more}"
         );
@@ -375,7 +375,7 @@ async fn a_server_that_has_ended_or_was_replaced_by_a_standby_is_noticed() {
     );
     execute(&url, MIGRATION).await;
     let store = store(&url, 1);
-    store.warm_up().await.unwrap();
+    store.warm_up(false).await.unwrap();
     claim(&store, 1, &Default::default()).await;
     server.kill();
     let error = refused(&store).await;

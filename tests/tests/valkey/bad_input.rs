@@ -12,7 +12,7 @@ use super::{Calls, charge, record_key, started, store};
 /// Returns the error of the start, then that of a call, which does not run its handler.
 async fn said(url: &str) -> [String; 2] {
     let (store, calls) = (store(url), Calls::default());
-    let start = store.warm_up().await.err();
+    let start = store.warm_up(false).await.err();
     let start = start.map_or_else(String::new, |error| error.to_string());
     let call = calls.error(&store, "1").await;
     assert_eq!(calls.runs(), 0, "{call}");

@@ -44,7 +44,7 @@ fn store(url: &str) -> Arc<ValkeyStore> {
 /// As [`store`], after its start.
 async fn started(url: &str) -> Arc<ValkeyStore> {
     let store = store(url);
-    store.warm_up().await.unwrap();
+    store.warm_up(false).await.unwrap();
     store
 }
 

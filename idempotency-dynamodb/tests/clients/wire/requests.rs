@@ -78,7 +78,7 @@ async fn the_sort_key_of_a_composite_key_contains_the_id() {
 #[tokio::test]
 async fn a_warm_up_is_one_cheap_read_of_a_key_that_no_record_has() {
     let wire = Wire::new([Reply::ok()]);
-    store(&wire).warm_up().await.unwrap();
+    store(&wire).warm_up(false).await.unwrap();
     let name = "a warm-up is one cheap read of a key that no record has";
     assert_sent(&wire, name);
 }
@@ -100,7 +100,7 @@ fn actions(wire: &Wire) -> Vec<String> {
 async fn a_warm_up_replaces_the_read_before_the_first_write() {
     let wire = Wire::new([Reply::ok(), Reply::ok()]);
     let store = composite(&wire);
-    store.warm_up().await.unwrap();
+    store.warm_up(false).await.unwrap();
     assert_applied(&claimed(&store).await);
     assert_eq!(actions(&wire), ["GetItem", "PutItem"]);
 }

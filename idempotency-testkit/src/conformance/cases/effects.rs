@@ -205,7 +205,7 @@ async fn a_second_store_reads_what_the_first_one_wrote(trial: &Trial) -> Check {
 }
 
 async fn the_store_warms_up_and_has_a_name(trial: &Trial) -> Check {
-    let warm = trial.store.warm_up().await;
+    let warm = trial.store.warm_up(false).await;
     warm.map_err(|error| Flaw::from(format!("the warm-up failed: {error}")))?;
     if trial.store.name().is_empty() {
         return broken("the name of the store is empty: errors cannot name the store");

@@ -130,9 +130,9 @@ async fn a_warm_up_detects_a_missing_table_and_other_keys() -> Result<(), BoxErr
     let composite = TableSpec::new("composite").with_sort_key("sk");
     database.create_table(composite).await?;
     let store = |table: &str| store_on(&database).table(table).build();
-    let missing = store("elsewhere")?.warm_up().await.unwrap_err();
+    let missing = store("elsewhere")?.warm_up(false).await.unwrap_err();
     assert_eq!(missing.kind(), StoreErrorKind::TableMissing);
-    let others = store("composite")?.warm_up().await.unwrap_err();
+    let others = store("composite")?.warm_up(false).await.unwrap_err();
     assert_eq!(others.kind(), StoreErrorKind::WrongSchema, "{others}");
     let (id, record) = (RecordId::new("a#1"), Record::default());
     match store("composite")?

@@ -67,7 +67,7 @@ impl<'a> Play<'a> {
         }
         let store = store.build()?;
         // As at the start of a function, the keys of the table are read before the first claim.
-        store.warm_up().await?;
+        store.warm_up(false).await?;
         let clock = QuickPauses(ManualClock::at(0));
         let backend = Backend::new(
             Arc::new(store),
