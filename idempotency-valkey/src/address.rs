@@ -96,7 +96,7 @@ impl Target {
             address: Address { host, port },
             tls,
             user: login.username().map(str::to_owned),
-            password: login.password().map(Password::from),
+            password: login.password().map(Password::text),
             database: login.db(),
         })
     }

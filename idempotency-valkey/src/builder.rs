@@ -1,5 +1,6 @@
 //! Builds the store.
 
+use std::error::Error;
 use std::sync::Arc;
 
 use idempotency_core::compression;
@@ -67,9 +68,28 @@ impl ValkeyStoreBuilder {
         self
     }
 
-    /// Sets the password, instead of that of the URL: a text, or a function that is called before each connection, for a token of IAM.
-    pub fn password(mut self, password: impl Into<Password>) -> Self {
-        self.password = Some(password.into());
+    /// Sets the password, instead of that of the URL.
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(Password::text(password));
+        self
+    }
+
+    /// Sets a function that is called before each connection and returns the password, such as a token of IAM.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn token() -> Result<String, std::io::Error> { Ok(String::new()) }
+    /// use idempotency_valkey::ValkeyStore;
+    /// let store = ValkeyStore::builder("rediss://cache.example.com").user("shop").password_from(token).build()?;
+    /// # Ok::<(), idempotency_core::config::ConfigurationError>(())
+    /// ```
+    pub fn password_from<F, E>(mut self, next: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<String, E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.password = Some(Password::from_function(next));
         self
     }
 

@@ -6,6 +6,7 @@ use idempotency_core::store::events::{UNENCRYPTED_EVENTS, unencrypted_events};
 use idempotency_core::store::{StoreKind, StoreUse};
 
 use crate::builder::ValkeyStoreBuilder;
+use crate::password::Password;
 use crate::store::{Durability, ValkeyStore};
 
 const URL: &str = "IDEMPOTENCY_VALKEY_URL";
@@ -59,7 +60,7 @@ fn builder(url: &str, variables: &Variables) -> Result<ValkeyStoreBuilder, Confi
         builder = builder.prefix(prefix);
     }
     builder.user = variables.value(USER).map(str::to_owned);
-    builder.password = variables.value(PASSWORD).map(Into::into);
+    builder.password = variables.value(PASSWORD).map(Password::text);
     let remedy = "write `asynchronous` or `synchronous`";
     if variables.is_second_value(DURABILITY, ["asynchronous", "synchronous"], remedy)? {
         builder = builder.durability(Durability::Synchronous);

@@ -5,7 +5,6 @@
 //! | item | what it is |
 //! |---|---|
 //! | [`ValkeyStore`], [`ValkeyStoreBuilder`] | the store and its settings |
-//! | [`Password`] | a password, or where the next one comes from |
 //! | [`Durability`] | whether the server can lose a write that it has acknowledged |
 //!
 //! | module, the lowest first | what it does |
@@ -41,7 +40,6 @@ mod send;
 mod store;
 
 pub use builder::ValkeyStoreBuilder;
-pub use password::Password;
 pub use store::{Durability, ValkeyStore};
 
 /// The guide's example, compiled with the tests.

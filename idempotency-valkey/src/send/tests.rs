@@ -9,6 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 use crate::address::{Address, Target};
 use crate::connection::Connector;
+use crate::password::Password;
 use crate::request::Request;
 use tokio::time::timeout;
 
@@ -310,7 +311,7 @@ async fn a_function_that_returns_no_password_in_time_is_not_waited_for() {
     let fake = Fake::new(vec![]).await;
     let mut target = Target::of(&format!("redis://{}", fake.address)).unwrap();
     let never = std::future::pending::<Result<String, StoreError>>;
-    target.password = Some(never.into());
+    target.password = Some(Password::from_function(never));
     let (reply, log) = write(&Sender::new(Nodes::new(Connector { target, tls: None }))).await;
     let error = reply.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Credentials);

@@ -20,7 +20,7 @@ async fn each_connection_has_the_password_of_its_time() -> Result<(), BoxError> 
         async move { Ok::<_, BoxError>(token) }
     };
     let store = ValkeyStore::builder(server.url()).user("app");
-    let store = Arc::new(store.password(next).build()?);
+    let store = Arc::new(store.password_from(next).build()?);
     let calls = Calls::default();
     assert_eq!(calls.call(&store, "1").await, End::Ran(1));
 
@@ -32,7 +32,11 @@ async fn each_connection_has_the_password_of_its_time() -> Result<(), BoxError> 
     assert_eq!(calls.call(&store, "2").await, End::Replayed(2));
 
     let none = || async { Err::<String, _>("no role") };
-    let store = Arc::new(ValkeyStore::builder(server.url()).password(none).build()?);
+    let store = Arc::new(
+        ValkeyStore::builder(server.url())
+            .password_from(none)
+            .build()?,
+    );
     let error = calls.error(&store, "3").await;
     let said = "there is no password for 127.0.0.1";
     assert!(
