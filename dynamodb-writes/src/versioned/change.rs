@@ -221,15 +221,6 @@ impl Create {
         self
     }
 
-    /// Adds attributes.
-    pub fn attributes(
-        mut self,
-        attributes: impl IntoIterator<Item = (String, AttributeValue)>,
-    ) -> Self {
-        self.attributes.extend(attributes);
-        self
-    }
-
     /// Builds the write without sending it.
     ///
     /// # Errors

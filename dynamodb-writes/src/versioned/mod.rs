@@ -61,7 +61,7 @@ mod version;
 
 pub use change::{Create, Delete, Update};
 pub use prepared::{PreparedWrite, VersionedRefusal, WrittenItem};
-pub use version::{InvalidVersion, Version};
+pub use version::Version;
 
 /// Versioned items, by the name of their version attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Versioned {
     /// # Errors
     ///
     /// If the version attribute is not a whole number from 0 to 2^64 - 1. An item without the attribute has [`Version::NONE`].
-    pub fn version(&self, item: &Item) -> Result<Version, InvalidVersion> {
+    pub fn version(&self, item: &Item) -> Result<Version, InvalidExpression> {
         self.layout.version(item)
     }
 

@@ -29,7 +29,7 @@ pub(super) type Token = [u8; TOKEN_BYTES];
 /// assert_eq!(version.number(), 3);
 /// // Without a token: for items of another program, which writes a number alone.
 /// assert_eq!("3".parse::<Version>()?, Version::from_number(3));
-/// # Ok::<(), dynamodb_writes::versioned::InvalidVersion>(())
+/// # Ok::<(), dynamodb_writes::InvalidExpression>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Version {
@@ -90,7 +90,7 @@ impl fmt::Display for Version {
 }
 
 impl FromStr for Version {
-    type Err = InvalidVersion;
+    type Err = InvalidExpression;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parts = text.split_once('-');
@@ -98,32 +98,27 @@ impl FromStr for Version {
         let digits =
             |text: &str, radix| !text.is_empty() && text.chars().all(|digit| digit.is_digit(radix));
         if !digits(number, 10) {
-            return Err(InvalidVersion(()));
+            return Err(no_version());
         }
-        let number = number.parse().map_err(|_| InvalidVersion(()))?;
+        let number = number.parse().map_err(|_| no_version())?;
         let token = match token {
             Some(token) if token.len() == 2 * TOKEN_BYTES && digits(token, 16) => {
-                let token = u128::from_str_radix(token, 16).map_err(|_| InvalidVersion(()))?;
+                let token = u128::from_str_radix(token, 16).map_err(|_| no_version())?;
                 Some(token.to_be_bytes())
             }
-            Some(_) => return Err(InvalidVersion(())),
+            Some(_) => return Err(no_version()),
             None => None,
         };
         Ok(Self { number, token })
     }
 }
 
-/// The version attribute of an item is not a whole number of at most 64 bits, or a text is not the text form of a version.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InvalidVersion(pub(super) ());
-
-impl fmt::Display for InvalidVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a version must be a whole number, or a number, a hyphen and 32 hex digits")
-    }
+/// Returns the error of a version attribute that is not a whole number of at most 64 bits, or of a text that is not the text form of a version.
+fn no_version() -> InvalidExpression {
+    InvalidExpression::new(
+        "a version must be a whole number, or a number, a hyphen and 32 hex digits",
+    )
 }
-
-impl std::error::Error for InvalidVersion {}
 
 /// The number of tokens that an item holds.
 pub(super) const TOKENS_KEPT: u64 = 4;
@@ -159,11 +154,11 @@ impl Layout {
     }
 
     /// Returns the version of an item.
-    pub(super) fn version(&self, item: &Item) -> Result<Version, InvalidVersion> {
+    pub(super) fn version(&self, item: &Item) -> Result<Version, InvalidExpression> {
         let number = match item.get(&self.number) {
             None => return Ok(Version::NONE),
-            Some(AttributeValue::N(number)) => number.parse().map_err(|_| InvalidVersion(()))?,
-            Some(_) => return Err(InvalidVersion(())),
+            Some(AttributeValue::N(number)) => number.parse().map_err(|_| no_version())?,
+            Some(_) => return Err(no_version()),
         };
         Ok(Version::new(number, self.token_in(item, number)))
     }
@@ -219,7 +214,7 @@ mod tests {
             "1.5",
             "a",
         ] {
-            assert_eq!(text.parse::<Version>(), Err(InvalidVersion(())), "{text}");
+            assert_eq!(text.parse::<Version>(), Err(no_version()), "{text}");
         }
     }
 
@@ -240,7 +235,7 @@ mod tests {
             AttributeValue::N("-1".into()),
         ] {
             let item = Item::from([("rev".to_owned(), wrong)]);
-            assert_eq!(layout.version(&item), Err(InvalidVersion(())));
+            assert_eq!(layout.version(&item), Err(no_version()));
         }
     }
 

