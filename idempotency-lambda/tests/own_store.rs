@@ -10,7 +10,7 @@ use idempotency_lambda::store::{
 };
 use idempotency_lambda::time::{Clock, EpochMillis};
 use idempotency_lambda::{
-    Backend, BoxError, Context, Deadline, ErrorKind, LambdaEvent, Operation, SystemRandom,
+    Backend, BoxError, Call, Context, Deadline, ErrorKind, LambdaEvent, Operation, SystemRandom,
     backend_over, idempotent, set_global_backend,
 };
 use serde_json::{Value, json};
@@ -116,12 +116,13 @@ async fn a_function_with_stores_of_its_own_needs_no_table_and_no_feature() {
     });
     assert_eq!(refunded.await.unwrap().into_response(), 10);
     assert_eq!(global.writes.load(Ordering::Relaxed), 2);
-    let left = Deadline::At(EpochMillis::new(5_000)).time_left();
-    assert_eq!(
-        left,
-        Some(Duration::from_secs(5)),
-        "by the clock of the backend"
-    );
+    let (order, end) = (json!({ "order_id": 8 }), EpochMillis::new(5_000));
+    let left = refund.run(&order, Deadline::At(end), |call: Call| async move {
+        Ok::<_, BoxError>(call.time_left())
+    });
+    let left = left.await.unwrap().into_response();
+    let by_the_clock_of_the_backend = Some(Duration::from_secs(5));
+    assert_eq!(left, by_the_clock_of_the_backend);
     let again = set_global_backend(backend_over(global)).unwrap_err();
     assert!(
         again.to_string().contains("has a backend already"),

@@ -56,17 +56,7 @@ impl Deadline {
     ///
     /// The clock is the one that a call made here would read: the clock of [`with_backend`](crate::with_backend), else of
     /// the global backend.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use idempotency_lambda::{Context, Deadline};
-    /// use idempotency_lambda::time::EpochMillis;
-    /// use std::time::Duration;
-    /// assert_eq!(Deadline::At(EpochMillis::new(0)).time_left(), Some(Duration::ZERO));
-    /// assert_eq!(Deadline::from(&Context::default()).time_left(), None);
-    /// ```
-    pub fn time_left(&self) -> Option<Duration> {
+    pub(crate) fn time_left(&self) -> Option<Duration> {
         let (end, now) = self.end_and_now()?;
         Some(now.until(end))
     }

@@ -99,7 +99,6 @@ where
 pub(crate) mod tests {
     use super::*;
     use crate::{BoxError, Deadline};
-    use idempotency_core::time::EpochMillis;
     use lambda_runtime::tower::ServiceExt;
     use lambda_runtime::{Context, LambdaEvent, service_fn};
 
@@ -107,7 +106,7 @@ pub(crate) mod tests {
     type Seen = [Option<i64>; 2];
 
     fn now() -> Option<i64> {
-        Deadline::Inherited.end().map(EpochMillis::get)
+        Deadline::Inherited.end().map(|end| end.get())
     }
 
     async fn seen<Q: HasContext>(request: Q) -> Seen {
