@@ -423,7 +423,7 @@ pub(super) fn play(plan: &Plan, handler: &Handler) -> Result<SafetyReport, Failu
                 let label = format!("{label}{mark}");
                 // The requests before and after this wait are points of their own, so the effects around it were played.
                 if !is_reached && is_wait_for_socket(plan, &point) {
-                    report.unplayed.push(format!("`{label}`, {fault}"));
+                    report.unplayed.push(format!("`{label}`, {}", fault.name()));
                     continue;
                 }
                 let verdict = match is_reached {

@@ -294,7 +294,7 @@ pub(super) fn row(
     Row {
         number,
         point,
-        fault,
+        fault: fault.map(FaultKind::name),
         verdict,
         findings,
         deliveries: deliveries.collect(),

@@ -2,7 +2,6 @@
 //! function passes it. It notes them, and plays the planned fault.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard};
 use std::task::Waker;
@@ -13,9 +12,8 @@ use idempotency_core::store::{StoreRequest, Write};
 use crate::lock::lock;
 
 /// What happens to the first delivery of an event at one point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum FaultKind {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FaultKind {
     /// The process is killed before the request is applied or the fake is used, or while the function waits.
     CrashBefore,
     /// The process is killed after the request was applied or the fake was used, or after the response was returned.
@@ -72,10 +70,10 @@ impl FaultKind {
     }
 }
 
-/// Writes the name of the column.
-impl fmt::Display for FaultKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl FaultKind {
+    /// Returns the name of the column.
+    pub(super) fn name(self) -> &'static str {
+        match self {
             Self::CrashBefore => "crash before",
             Self::CrashAfter => "crash after",
             Self::CrashThenAnother => "crash, another",
@@ -88,7 +86,7 @@ impl fmt::Display for FaultKind {
             Self::Duplicate => "duplicate",
             Self::AnotherMeanwhile => "another",
             Self::Takeover => "takeover",
-        })
+        }
     }
 }
 

@@ -45,7 +45,7 @@ pub fn open() -> rusqlite::Result<Connection> {
 #[cfg(test)]
 mod tests {
     use idempotency_testkit::retry_safety::{
-        FaultKind, Mutex, SafetyReport, SafetyVerdict, World, retry_safety,
+        Mutex, SafetyReport, SafetyVerdict, World, retry_safety,
     };
 
     use super::*;
@@ -110,7 +110,7 @@ mod tests {
         let first = report.unsafe_rows()[0];
         assert_eq!(
             (first.fault, first.verdict),
-            (Some(FaultKind::CrashAfter), SafetyVerdict::EffectTwice)
+            (Some("crash after"), SafetyVerdict::EffectTwice)
         );
         assert_eq!(first.findings, ["`booked` is 10 instead of 5"]);
     }

@@ -6,9 +6,7 @@ use idempotency_lambda::{BoxError, Context, LambdaEvent, idempotent};
 use idempotency_postgres::Begin as _;
 use idempotency_postgres::sqlx::postgres::{PgPool, PgPoolOptions};
 use idempotency_postgres::sqlx::{Connection as _, query, query_scalar};
-use idempotency_testkit::retry_safety::{
-    FaultKind, SafetyReport, SafetyVerdict, World, retry_safety,
-};
+use idempotency_testkit::retry_safety::{SafetyReport, SafetyVerdict, World, retry_safety};
 use serde_json::{Value, json};
 
 use idempotency_tests::postgres::{database_url, empty_database, execute, server, url};
@@ -173,15 +171,16 @@ async fn a_write_outside_of_the_transaction_happens_twice() {
     let alone = "`INSERT INTO entries (amount) VALUES ($1)` was committed by itself, not in the transaction of the response";
     assert!(report.to_string().contains(alone), "{report}");
     let faults: Vec<_> = twice.filter_map(|row| row.fault).collect();
-    assert!(faults.contains(&FaultKind::CrashAfter), "{report}");
+    assert!(faults.contains(&"crash after"), "{report}");
 }
 
 #[tokio::test]
 async fn an_error_of_a_savepoint_that_is_ignored_loses_its_write() {
     let report = check(Mistake::Ignored).await;
-    let is_found = report.unsafe_rows().iter().any(|row| {
-        row.verdict == SafetyVerdict::EffectLost && row.fault == Some(FaultKind::Refused)
-    });
+    let is_found = report
+        .unsafe_rows()
+        .iter()
+        .any(|row| row.verdict == SafetyVerdict::EffectLost && row.fault == Some("refused"));
     assert!(is_found, "{report}");
 }
 
@@ -191,7 +190,7 @@ async fn an_update_that_another_order_overwrites_is_found() {
     let is_found = report
         .unsafe_rows()
         .iter()
-        .any(|row| row.fault == Some(FaultKind::AnotherMeanwhile));
+        .any(|row| row.fault == Some("another"));
     assert!(is_found, "{report}");
 }
 

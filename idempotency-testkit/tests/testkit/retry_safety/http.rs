@@ -5,15 +5,13 @@ use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use idempotency_lambda::{BoxError, Call, Steps};
-use idempotency_testkit::retry_safety::FaultKind::{
-    CrashAfter, CrashBefore, Duplicate, LostReply, NoReply, Refused, Takeover,
-};
 use idempotency_testkit::retry_safety::SafetyVerdict::{EffectLost, EffectTwice};
 use idempotency_testkit::retry_safety::{
     Provider, Row, SafetyReport, SafetyVerdict, World, retry_safety,
 };
 use serde_json::{Value, json};
 
+use super::fault::{CRASH_AFTER, CRASH_BEFORE, DUPLICATE, LOST_REPLY, NO_REPLY, REFUSED, TAKEOVER};
 use super::{assert_found, in_operation, operation, order};
 
 pub(crate) fn provider() -> Provider {
@@ -65,12 +63,12 @@ async fn a_request_without_a_token_is_charged_twice() {
         send(world, "POST", "/charges", None, &event["amount"]).await
     })
     .await;
-    for fault in [CrashAfter, LostReply, NoReply, Takeover] {
+    for fault in [CRASH_AFTER, LOST_REPLY, NO_REPLY, TAKEOVER] {
         assert_found(&report, "POST /charges", fault, EffectTwice);
     }
     let first = report.unsafe_rows()[0];
     assert_eq!(first.findings, ["`POST /charges` is 2 instead of 1"]);
-    for fault in [CrashBefore, Refused, Duplicate] {
+    for fault in [CRASH_BEFORE, REFUSED, DUPLICATE] {
         let at_charge = |row: &&Row| row.point == "POST /charges" && row.fault == Some(fault);
         let row = report.rows().iter().find(at_charge).unwrap();
         assert_eq!(row.verdict, SafetyVerdict::Ok, "{fault}\n{report}");
@@ -94,7 +92,7 @@ async fn a_token_that_each_run_makes_anew_protects_nothing() {
         send(world, "POST", "/charges", Some(&token), &event["amount"]).await
     })
     .await;
-    assert_found(&report, "POST /charges", CrashAfter, EffectTwice);
+    assert_found(&report, "POST /charges", CRASH_AFTER, EffectTwice);
 }
 
 #[tokio::test]
@@ -109,7 +107,7 @@ async fn a_process_that_runs_meanwhile_breaks_no_connection_of_the_one_that_stan
     let check = in_operation(order(), || operation("http.meanwhile"), handler);
     let check = check.effect("errors", super::mails).provider(provider());
     let report = check.run().await;
-    let meanwhile = |row: &&Row| matches!(row.fault, Some(Duplicate | Takeover));
+    let meanwhile = |row: &&Row| matches!(row.fault, Some(DUPLICATE | TAKEOVER));
     let rows: Vec<_> = report.rows().iter().filter(meanwhile).collect();
     assert!(
         rows.iter().any(|row| row.point.contains("await")),
@@ -137,7 +135,7 @@ async fn a_request_whose_error_is_ignored_is_lost() {
         Ok(json!({ "mailed": true }))
     })
     .await;
-    assert_found(&report, "POST /mails", Refused, EffectLost);
+    assert_found(&report, "POST /mails", REFUSED, EffectLost);
 }
 
 #[tokio::test]
@@ -152,7 +150,7 @@ async fn a_client_that_repeats_a_lost_request_by_itself_charges_twice_in_one_run
         Err("the provider does not reply".into())
     })
     .await;
-    assert_found(&report, "POST /charges", LostReply, EffectTwice);
+    assert_found(&report, "POST /charges", LOST_REPLY, EffectTwice);
 }
 
 /// Starts a server of the test's own, on a thread of its own. It replies to each connection.
@@ -237,7 +235,7 @@ async fn steps_with_tokens_are_safe_at_every_point() {
 async fn without_a_token_a_step_repeats_only_what_was_not_recorded() {
     let report = play_in_steps(false).await;
     for name in ["POST /reserve", "POST /charge"] {
-        assert_found(&report, name, CrashAfter, EffectTwice);
+        assert_found(&report, name, CRASH_AFTER, EffectTwice);
     }
     // At most one effect is repeated: a run goes on after the last recorded step.
     for row in report.unsafe_rows() {

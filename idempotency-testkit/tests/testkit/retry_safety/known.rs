@@ -14,17 +14,13 @@ use idempotency_lambda::{
     Run,
 };
 use idempotency_testkit::dynamodb::TableSpec;
-use idempotency_testkit::retry_safety::FaultKind::{
-    CrashAfter, CrashBefore, Outage, Partial, Refused, Takeover,
-};
 use idempotency_testkit::retry_safety::SafetyVerdict::{
     EffectLost, EffectTwice, Held, NotReached, ResponsesDiffer, Stuck, WrongKey,
 };
-use idempotency_testkit::retry_safety::{
-    FaultKind, RetrySafety, Row, SafetyVerdict, World, retry_safety,
-};
+use idempotency_testkit::retry_safety::{RetrySafety, Row, SafetyVerdict, World, retry_safety};
 use serde_json::{Value, json};
 
+use super::fault::{CRASH_AFTER, CRASH_BEFORE, OUTAGE, PARTIAL, REFUSED, TAKEOVER};
 use super::{Bank, Marks, Outbox, charges, in_operation, mails, operation, order};
 
 pub(crate) fn accounts() -> TableSpec {
@@ -139,19 +135,19 @@ impl Drop for MailAtEnd<'_> {
 /// A function with a bug: its place in this file, the fault and the verdict of the case that finds it, and its check.
 type Bug = (
     &'static Location<'static>,
-    Option<FaultKind>,
+    Option<&'static str>,
     SafetyVerdict,
     RetrySafety<Value>,
 );
 
 trait Finds {
     /// Expects that the check finds a bug.
-    fn finds(self, fault: impl Into<Option<FaultKind>>, verdict: SafetyVerdict) -> Bug;
+    fn finds(self, fault: impl Into<Option<&'static str>>, verdict: SafetyVerdict) -> Bug;
 }
 
 impl Finds for RetrySafety<Value> {
     #[track_caller]
-    fn finds(self, fault: impl Into<Option<FaultKind>>, verdict: SafetyVerdict) -> Bug {
+    fn finds(self, fault: impl Into<Option<&'static str>>, verdict: SafetyVerdict) -> Bug {
         (Location::caller(), fault.into(), verdict, self)
     }
 }
@@ -182,7 +178,7 @@ async fn each_bug_beside_the_call_is_found() {
             }
             Ok::<_, BoxError>(outcome.into_response())
         }))
-        .finds(CrashAfter, EffectLost),
+        .finds(CRASH_AFTER, EffectLost),
         // Destructor after the completion.
         shown(retry_safety(order(), async |world: World, event: Value| {
             let operation = operation("destructor").build()?;
@@ -192,7 +188,7 @@ async fn each_bug_beside_the_call_is_found() {
             mail.1 = !outcome.is_replayed();
             Ok::<_, BoxError>(outcome.into_response())
         }))
-        .finds(CrashAfter, EffectLost),
+        .finds(CRASH_AFTER, EffectLost),
         // Response with a part of the delivery.
         shown(retry_safety(order(), async |world: World, event: Value| {
             let charge = async || Ok(json!({ "charge": world.fake::<Bank>().charge(Some("o-1")) }));
@@ -220,7 +216,7 @@ async fn each_bug_of_effects_is_found() {
             }
             done()
         })
-        .finds(CrashAfter, EffectLost),
+        .finds(CRASH_AFTER, EffectLost),
         named("charge, then mark", async |world, _| {
             let marks = world.fake::<Marks>();
             if !marks.has("o-1") {
@@ -229,36 +225,36 @@ async fn each_bug_of_effects_is_found() {
             }
             done()
         })
-        .finds(CrashAfter, EffectTwice),
+        .finds(CRASH_AFTER, EffectTwice),
         named("charge without a token", async |world, _| {
             world.fake::<Bank>().charge(None);
             done()
         })
-        .finds(CrashAfter, EffectTwice),
+        .finds(CRASH_AFTER, EffectTwice),
         named("slow charge without a token", async |world, _| {
             world.fake::<Bank>().charge_slowly(None).await;
             done()
         })
-        .finds(Takeover, EffectTwice),
+        .finds(TAKEOVER, EffectTwice),
         named("token of the delivery", async |world, _| {
             let delivery = world.context().request_id;
             world.fake::<Bank>().charge(Some(&delivery));
             done()
         })
-        .finds(CrashAfter, EffectTwice),
+        .finds(CRASH_AFTER, EffectTwice),
         named("of two effects one without a token", async |world, _| {
             world.fake::<Bank>().charge(Some("o-1"));
             world.fake::<Outbox>().send();
             done()
         })
-        .finds(CrashAfter, EffectTwice),
+        .finds(CRASH_AFTER, EffectTwice),
         named("two effects at once", async |world, _| {
             let bank = world.fake::<Bank>();
             let charge = async { Ok::<_, BoxError>(bank.charge_slowly(None).await) };
             tokio::try_join!(charge, put(world, "note", "at", N("1".into())))?;
             done()
         })
-        .finds(Refused, EffectTwice),
+        .finds(REFUSED, EffectTwice),
         named("charge again after a timeout", async |world, _| {
             let bank = world.fake::<Bank>();
             let charge = tokio::time::timeout(Duration::from_millis(30), bank.charge_slowly(None));
@@ -267,7 +263,7 @@ async fn each_bug_of_effects_is_found() {
             }
             done()
         })
-        .finds(Takeover, EffectTwice),
+        .finds(TAKEOVER, EffectTwice),
         named("task that is not awaited", async |world, _| {
             let bank = world.fake::<Bank>();
             tokio::spawn(async move {
@@ -277,7 +273,7 @@ async fn each_bug_of_effects_is_found() {
             });
             done()
         })
-        .finds(CrashAfter, EffectLost),
+        .finds(CRASH_AFTER, EffectLost),
         // Charge in the first run alone.
         within(
             || operation("first"),
@@ -288,7 +284,7 @@ async fn each_bug_of_effects_is_found() {
                 done()
             },
         )
-        .finds(CrashAfter, EffectLost),
+        .finds(CRASH_AFTER, EffectLost),
         named("refusal of its own reruns", async |world, _| {
             if !world.fake::<Marks>().mark("started") {
                 return Err("the order is being processed".into());
@@ -296,7 +292,7 @@ async fn each_bug_of_effects_is_found() {
             world.fake::<Bank>().charge(Some("o-1"));
             done()
         })
-        .finds(CrashAfter, Stuck),
+        .finds(CRASH_AFTER, Stuck),
         // Unprotected run while the store fails.
         within(
             || operation("unprotected").on_store_error(OnStoreError::RunUnprotected),
@@ -305,12 +301,12 @@ async fn each_bug_of_effects_is_found() {
                 done()
             },
         )
-        .finds(Outage, EffectTwice),
+        .finds(OUTAGE, EffectTwice),
         named("receipt of the run", async |world, _| {
             world.fake::<Bank>().charge(Some("o-1"));
             Ok(json!({ "receipt": random() }))
         })
-        .finds(CrashBefore, ResponsesDiffer),
+        .finds(CRASH_BEFORE, ResponsesDiffer),
         // Response that is not stored.
         within(
             || operation("not-stored").store_when("status == `done`"),
@@ -337,7 +333,7 @@ async fn each_bug_in_tables_is_found() {
             add(world, "balance", 100).await?;
             done()
         })
-        .finds(CrashAfter, EffectTwice),
+        .finds(CRASH_AFTER, EffectTwice),
         named("balance that is read and put back", async |world, _| {
             let balance = attribute(world, "a-1", "balance").await?;
             let balance = balance.ok_or("no balance")?;
@@ -345,14 +341,14 @@ async fn each_bug_in_tables_is_found() {
             put(world, "a-1", "balance", N((balance - 100).to_string())).await?;
             done()
         })
-        .finds(CrashAfter, EffectTwice),
+        .finds(CRASH_AFTER, EffectTwice),
         named("item with a random id", async |world, _| {
             let booking = format!("booking {}", random());
             put(world, &booking, "amount", N("1".into())).await?;
             world.fake::<Bank>().charge(Some("o-1"));
             done()
         })
-        .finds(CrashAfter, EffectTwice),
+        .finds(CRASH_AFTER, EffectTwice),
         named("order that stays pending", async |world, _| {
             if attribute(world, "o-1", "status").await?.is_none() {
                 put(world, "o-1", "status", S("pending".into())).await?;
@@ -360,25 +356,25 @@ async fn each_bug_in_tables_is_found() {
             }
             done()
         })
-        .finds(CrashAfter, EffectLost),
+        .finds(CRASH_AFTER, EffectLost),
         named("error that is ignored", async |world, _| {
             let _ = put(world, "o-1", "status", S("paid".into())).await;
             done()
         })
-        .finds(Refused, EffectLost),
+        .finds(REFUSED, EffectLost),
         named("items that were not processed", async |world, _| {
             put_lines(world, 0).await?;
             done()
         })
-        .finds(Partial, EffectLost),
+        .finds(PARTIAL, EffectLost),
         named("receipt of a late owner", async |world, _| {
             let receipt = format!("receipt {}", world.context().request_id);
             put(world, "o-1", "receipt", S(receipt.clone())).await?;
             Ok(json!({ "receipt": receipt }))
         })
-        .finds(Takeover, ResponsesDiffer),
+        .finds(TAKEOVER, ResponsesDiffer),
         // Count of attempts.
-        with_attempts("accused").finds(CrashAfter, EffectTwice),
+        with_attempts("accused").finds(CRASH_AFTER, EffectTwice),
     ])
     .await;
 }
@@ -487,7 +483,7 @@ async fn each_bug_of_caches_is_found() {
             }
             done()
         })
-        .finds(CrashBefore, EffectLost),
+        .finds(CRASH_BEFORE, EffectLost),
         named("charge behind a cached price", async |world, _| {
             if FOREVER.get().is_none() {
                 attribute(world, "a-1", "balance").await?;
@@ -496,7 +492,7 @@ async fn each_bug_of_caches_is_found() {
             world.fake::<Bank>().charge(None);
             done()
         })
-        .finds(CrashAfter, EffectTwice),
+        .finds(CRASH_AFTER, EffectTwice),
         named("token behind a cache that stays", async |world, _| {
             if ONCE.get().is_none() {
                 attribute(world, "a-1", "balance").await?;
@@ -505,11 +501,11 @@ async fn each_bug_of_caches_is_found() {
             world.fake::<Bank>().charge(Some("o-1"));
             done()
         })
-        .finds(CrashBefore, NotReached),
+        .finds(CRASH_BEFORE, NotReached),
         // Charge without a token in a cold run.
-        with_emptied_cache("cold", &COLD, |is_cold| !is_cold).finds(CrashAfter, EffectTwice),
+        with_emptied_cache("cold", &COLD, |is_cold| !is_cold).finds(CRASH_AFTER, EffectTwice),
         // Charge without a token in a warm run.
-        with_emptied_cache("warm", &WARM, |is_cold| is_cold).finds(CrashAfter, EffectTwice),
+        with_emptied_cache("warm", &WARM, |is_cold| is_cold).finds(CRASH_AFTER, EffectTwice),
         // Fake with another mutex.
         retry_safety(order(), async |world: World, event: Value| {
             super::protected("other-mutex", &event, async || {

@@ -15,7 +15,7 @@ use idempotency_lambda::{
     BoxError, Call, Deadline, Operation, OperationBuilder, Outcome, Variables,
 };
 use idempotency_testkit::retry_safety::{
-    FaultKind, Mutex, RetrySafety, Row, SafetyReport, SafetyVerdict, World, retry_safety,
+    Mutex, RetrySafety, Row, SafetyReport, SafetyVerdict, World, retry_safety,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -64,9 +64,22 @@ fn in_operation(
     })
 }
 
+/// Faults, as a report names them.
+mod fault {
+    pub(super) const CRASH_AFTER: &str = "crash after";
+    pub(super) const CRASH_BEFORE: &str = "crash before";
+    pub(super) const DUPLICATE: &str = "duplicate";
+    pub(super) const LOST_REPLY: &str = "lost reply";
+    pub(super) const NO_REPLY: &str = "no reply";
+    pub(super) const OUTAGE: &str = "outage";
+    pub(super) const PARTIAL: &str = "partial";
+    pub(super) const REFUSED: &str = "refused";
+    pub(super) const TAKEOVER: &str = "takeover";
+}
+
 /// Fails unless a fault at a request that begins with `point` has this verdict, and unless that is the worst of the report.
 #[track_caller]
-fn assert_found(report: &SafetyReport, point: &str, fault: FaultKind, verdict: SafetyVerdict) {
+fn assert_found(report: &SafetyReport, point: &str, fault: &str, verdict: SafetyVerdict) {
     assert_eq!(report.failure(), None);
     let is_case = |row: &&Row| row.point.starts_with(point) && row.fault == Some(fault);
     let found = report.rows().iter().find(is_case);
