@@ -7,17 +7,16 @@ use std::task::{Poll, Waker};
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::protocol::condition::Condition;
-use idempotency_core::record::{Record, RecordId, StoredEvent};
+use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{
-    Consistency, OpenTransaction, RecordWrite, ScanPage, ScanRequest, SendLog, Staged, Store,
-    StoreError, StoreErrorKind, StoreLimits, StoreReply, StoreRequest, StoreScan,
-    TransactionRequest, Write,
+    Consistency, OpenTransaction, RecordWrite, SendLog, Staged, Store, StoreError, StoreErrorKind,
+    StoreLimits, StoreReply, StoreRequest, TransactionRequest, Write,
 };
 
 use crate::lock::lock;
 
 /// A write and a read, for every [`Store`]. Each has a [`SendLog`] of its own, without a time limit.
-pub trait StoreExt: Store {
+pub(crate) trait StoreExt: Store {
     /// Performs a write if the condition holds.
     fn write<'a>(
         &'a self,
@@ -42,24 +41,6 @@ pub trait StoreExt: Store {
 
 impl<S: Store + ?Sized> StoreExt for S {}
 
-/// A request to a store, as [`FaultyStore`] notes it.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct StoreCall {
-    /// The kind of the request.
-    pub operation: StoreOperation,
-    /// The record's id; `None` for the transaction of a run without protection.
-    pub id: Option<RecordId>,
-    /// The write of the record; `None` for a read.
-    pub write: Option<Write>,
-    /// The condition of the write.
-    pub condition: Option<Condition>,
-    /// How current the record of a read had to be.
-    pub consistency: Option<Consistency>,
-    /// The staged writes of a transaction, and its token.
-    staged: Option<(Staged, String)>,
-}
-
 /// The kinds of requests to a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -78,49 +59,46 @@ pub enum StoreOperation {
     Read,
 }
 
-impl StoreCall {
+impl StoreOperation {
+    fn of(request: StoreRequest<'_>) -> Self {
+        match request {
+            StoreRequest::Read(..) => Self::Read,
+            StoreRequest::Transact(_) => Self::Transact,
+            StoreRequest::Write(record) => match record.write {
+                Write::Put(_) => Self::Put,
+                Write::Update(_) => Self::Update,
+                Write::Delete => Self::Delete,
+                Write::Step { .. } => Self::Step,
+            },
+        }
+    }
+}
+
+/// A write that arrives later: that of a record, and the staged writes of a transaction with its token.
+struct Delayed {
+    record: Option<(RecordId, Write, Condition)>,
+    staged: Option<(Staged, String)>,
+}
+
+impl Delayed {
     fn of(request: StoreRequest<'_>) -> Self {
         let record = request.record();
-        let mut call = Self {
-            operation: StoreOperation::Read,
-            id: record.map(|record| record.id.clone()),
-            write: record.map(|record| record.write.clone()),
-            condition: record.map(|record| record.condition.clone()),
-            consistency: None,
-            staged: None,
-        };
-        match request {
-            StoreRequest::Read(id, consistency) => {
-                call.id = Some(id.clone());
-                call.consistency = Some(consistency);
-            }
-            StoreRequest::Transact(transaction) => {
-                call.operation = StoreOperation::Transact;
-                call.staged = Some((transaction.staged.clone(), transaction.token.to_owned()));
-            }
-            StoreRequest::Write(record) => {
-                call.operation = match record.write {
-                    Write::Put(_) => StoreOperation::Put,
-                    Write::Update(_) => StoreOperation::Update,
-                    Write::Delete => StoreOperation::Delete,
-                    Write::Step { .. } => StoreOperation::Step,
-                }
-            }
+        Self {
+            record: record.map(|it| (it.id.clone(), it.write.clone(), it.condition.clone())),
+            staged: match request {
+                StoreRequest::Transact(it) => Some((it.staged.clone(), it.token.to_owned())),
+                _ => None,
+            },
         }
-        call
     }
 
-    /// Returns the write that the call asks for; `None` for a read.
     fn request(&self) -> Option<StoreRequest<'_>> {
-        let parts = (&self.id, &self.write, &self.condition);
-        let record = match parts {
-            (Some(id), Some(write), Some(condition)) => Some(RecordWrite {
-                id,
-                write,
-                condition,
-            }),
-            _ => None,
-        };
+        let record = self.record.as_ref();
+        let record = record.map(|(id, write, condition)| RecordWrite {
+            id,
+            write,
+            condition,
+        });
         match &self.staged {
             Some((staged, token)) => Some(StoreRequest::Transact(TransactionRequest {
                 record,
@@ -166,21 +144,21 @@ pub enum StoreFault {
     OmitItem,
 }
 
-/// A store that notes every request, and fails the ones that the test chooses.
+/// A store that counts its requests, and fails the ones that the test chooses.
 ///
 /// # Examples
 ///
 /// ```
 /// use idempotency_core::record::{Record, RecordId};
-/// use idempotency_core::store::{Condition, MemoryStore, StoreReply, Write};
-/// use idempotency_testkit::store::{FaultyStore, StoreExt, StoreFault, StoreOperation};
+/// use idempotency_core::store::{Condition, MemoryStore, SendLog, Store, StoreReply, StoreRequest, Write};
+/// use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let store = FaultyStore::new(MemoryStore::new());
 /// store.inject(StoreOperation::Put, 1, StoreFault::LoseReply);
 /// let (id, put) = (RecordId::new("a#1"), Write::Put(Record::default()));
-/// let put = store.write(&id, put, &Condition::NoRecord).await;
-/// assert!(matches!(put, StoreReply::Failed { maybe_applied: true, .. }));
+/// let reply = store.send(StoreRequest::write(&id, &put, &Condition::NoRecord), &SendLog::new()).await;
+/// assert!(matches!(reply, StoreReply::Failed { maybe_applied: true, .. }));
 /// assert_eq!(store.inner().len(), 1);
 /// assert_eq!(store.count(StoreOperation::Put), 1);
 /// # }
@@ -192,11 +170,10 @@ pub struct FaultyStore<S> {
 
 #[derive(Default)]
 struct State {
-    calls: Vec<StoreCall>,
-    /// The number of calls of each kind.
+    /// The number of requests of each kind.
     counts: HashMap<StoreOperation, usize>,
     faults: Vec<(StoreOperation, usize, StoreFault)>,
-    delayed: Vec<StoreCall>,
+    delayed: Vec<Delayed>,
     history: History,
     hung: usize,
     watchers: Vec<Waker>,
@@ -234,12 +211,13 @@ impl<S: Store> FaultyStore<S> {
     /// ```
     /// use idempotency_core::record::{Record, RecordId};
     /// use idempotency_core::store::{Condition, Consistency, MemoryStore, SendLog, Store, StoreReply, StoreRequest, Write};
-    /// use idempotency_testkit::store::{FaultyStore, StoreExt};
+    /// use idempotency_testkit::store::FaultyStore;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// let (store, id, log) = (FaultyStore::new(MemoryStore::new()), RecordId::new("a#1"), SendLog::new());
     /// store.lag(1);
-    /// store.write(&id, Write::Put(Record::default()), &Condition::NoRecord).await;
+    /// let put = Write::Put(Record::default());
+    /// store.send(StoreRequest::write(&id, &put, &Condition::NoRecord), &log).await;
     /// let eventual = store.send(StoreRequest::Read(&id, Consistency::Eventual), &log).await;
     /// assert!(matches!(eventual, StoreReply::Found { record: None, .. }));
     /// let strong = store.send(StoreRequest::Read(&id, Consistency::Strong), &log).await;
@@ -248,11 +226,6 @@ impl<S: Store> FaultyStore<S> {
     /// ```
     pub fn lag(&self, writes: usize) {
         self.state().history = History::of_the_last(writes);
-    }
-
-    /// Returns every request so far, in order.
-    pub fn calls(&self) -> Vec<StoreCall> {
-        self.state().calls.clone()
     }
 
     /// Returns the number of requests of this kind.
@@ -265,15 +238,16 @@ impl<S: Store> FaultyStore<S> {
     /// # Examples
     ///
     /// ```
-    /// # use idempotency_core::{record::RecordId, store::MemoryStore};
+    /// # use idempotency_core::record::RecordId;
+    /// # use idempotency_core::store::{Consistency, MemoryStore, SendLog, Store, StoreRequest};
     /// # use idempotency_testkit::store::*;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
     /// let store = FaultyStore::new(MemoryStore::new());
     /// store.inject(StoreOperation::Read, 1, StoreFault::Hang);
-    /// let id = RecordId::new("a#1");
+    /// let (id, log) = (RecordId::new("a#1"), SendLog::new());
     /// tokio::select! {
-    ///     _ = store.get(&id) => unreachable!("the read hangs"),
+    ///     _ = store.send(StoreRequest::Read(&id, Consistency::Strong), &log) => unreachable!("the read hangs"),
     ///     () = store.hung() => {}
     /// }
     /// # }
@@ -334,11 +308,9 @@ impl<S: Store> FaultyStore<S> {
         reply
     }
 
-    /// Notes a request and returns its fault.
-    fn note(&self, call: StoreCall) -> Option<StoreFault> {
+    /// Counts a request and returns its fault.
+    fn count_in(&self, operation: StoreOperation) -> Option<StoreFault> {
         let mut state = self.state();
-        let operation = call.operation;
-        state.calls.push(call);
         *state.counts.entry(operation).or_default() += 1;
         let nth = state.count(operation);
         let at = state
@@ -360,7 +332,7 @@ impl<S: Store> FaultyStore<S> {
         let forward = || self.forward(request, log);
         let lost = |kind| StoreReply::failed(injected(kind)).admit_earlier();
         let is_read = matches!(request, StoreRequest::Read(..));
-        let Some(fault) = self.note(StoreCall::of(request)) else {
+        let Some(fault) = self.count_in(StoreOperation::of(request)) else {
             return forward().await;
         };
         match fault {
@@ -377,7 +349,7 @@ impl<S: Store> FaultyStore<S> {
                 lost(StoreErrorKind::Unreachable)
             }
             StoreFault::Delay if !is_read => {
-                self.state().delayed.push(StoreCall::of(request));
+                self.state().delayed.push(Delayed::of(request));
                 lost(StoreErrorKind::Unreachable)
             }
             StoreFault::Conflict if !is_read => {
@@ -427,7 +399,7 @@ impl<S: Store> Store for FaultyStore<S> {
         Box::pin(self.send_with_fault(request, log))
     }
 
-    /// Begins a transaction of the inner store. This is not noted, and has no fault.
+    /// Begins a transaction of the inner store. This is not counted, and has no fault.
     fn begin(
         &self,
         left: Option<std::time::Duration>,
@@ -445,20 +417,6 @@ impl<S: Store> Store for FaultyStore<S> {
 
     fn timeout_advice(&self, was_sent: bool) -> String {
         self.inner.timeout_advice(was_sent)
-    }
-}
-
-/// Lists the records of the inner store, and reads its events. This is not noted, and has no fault.
-impl<S: StoreScan> StoreScan for FaultyStore<S> {
-    fn scan<'a>(&'a self, request: ScanRequest<'a>) -> BoxFuture<'a, Result<ScanPage, StoreError>> {
-        self.inner.scan(request)
-    }
-
-    fn stored_event<'a>(
-        &'a self,
-        id: &'a RecordId,
-    ) -> BoxFuture<'a, Result<Option<StoredEvent>, StoreError>> {
-        self.inner.stored_event(id)
     }
 }
 
@@ -504,44 +462,6 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A store whose listing has an event that no read shows.
-    struct Lists(StoredEvent);
-
-    impl Store for Lists {
-        fn send<'a>(&'a self, _: StoreRequest<'a>, _: &'a SendLog) -> BoxFuture<'a, StoreReply> {
-            Box::pin(async { StoreReply::found(None) })
-        }
-
-        fn limits(&self) -> StoreLimits {
-            StoreLimits::NONE
-        }
-
-        fn name(&self) -> String {
-            "lists".to_owned()
-        }
-    }
-
-    impl StoreScan for Lists {
-        fn scan<'a>(&'a self, _: ScanRequest<'a>) -> BoxFuture<'a, Result<ScanPage, StoreError>> {
-            Box::pin(async { Ok(ScanPage::default()) })
-        }
-
-        fn stored_event<'a>(
-            &'a self,
-            _: &'a RecordId,
-        ) -> BoxFuture<'a, Result<Option<StoredEvent>, StoreError>> {
-            Box::pin(async { Ok(Some(self.0.clone())) })
-        }
-    }
-
-    #[tokio::test]
-    async fn an_event_is_that_of_the_inner_store() {
-        let event = StoredEvent::all("7").unwrap();
-        let store = FaultyStore::new(Lists(event.clone()));
-        let found = store.stored_event(&RecordId::new("a#1")).await;
-        assert_eq!(found.unwrap(), Some(event));
-    }
 
     #[test]
     fn the_state_before_the_last_writes_is_kept_for_each_record() {

@@ -3,18 +3,22 @@
 mod end;
 mod folder;
 pub mod hostile;
+mod noting;
 pub mod postgres;
 pub mod process;
 mod proxy;
 #[cfg(unix)]
 pub mod server;
 pub mod soak;
+mod store_ext;
 mod table;
 pub mod valkey;
 
 pub use end::{End, end};
 pub use folder::Folder;
+pub use noting::{NotedRequest, NotingStore};
 pub use proxy::{Proxy, SentRequest, WireFault};
+pub use store_ext::StoreExt;
 pub use table::TableFactory;
 pub use table::{Table, has_sdk_client, store_on, with_the_sdk_client};
 
@@ -32,7 +36,7 @@ use idempotency_core::time::{Clock, EpochMillis, EpochSeconds};
 use idempotency_lambda::{
     Backend, BoxError, Deadline, Operation, OperationBuilder, Outcome, with_backend,
 };
-use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
+use idempotency_testkit::store::{StoreFault, StoreOperation};
 use idempotency_testkit::{ManualClock, SeededRandom};
 use serde_json::Value;
 
@@ -82,7 +86,7 @@ pub struct Harness {
     /// The clock.
     pub clock: ManualClock,
     /// The store.
-    pub store: Arc<FaultyStore<MemoryStore>>,
+    pub store: Arc<NotingStore<MemoryStore>>,
     /// The backend of a process.
     pub backend: Backend,
     runs: AtomicUsize,
@@ -99,10 +103,10 @@ impl Default for Harness {
 impl Harness {
     /// Returns the records that the store was asked to put, each with its id: claims, in order.
     pub fn puts(&self) -> Vec<(RecordId, Record)> {
-        let calls = self.store.calls().into_iter();
-        calls
-            .filter_map(|call| match (call.operation, call.id, call.write) {
-                (StoreOperation::Put, Some(id), Some(Write::Put(record))) => Some((id, record)),
+        let noted = self.store.noted().into_iter();
+        noted
+            .filter_map(|request| match request {
+                NotedRequest::Write(id, Write::Put(record), _) => Some((id, record)),
                 _ => None,
             })
             .collect()
@@ -110,7 +114,7 @@ impl Harness {
 
     /// Returns a harness with this clock.
     pub fn with_clock(clock: ManualClock) -> Self {
-        let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+        let store = Arc::new(NotingStore::new(MemoryStore::new()));
         let backend = backend(store.clone(), &clock, 7);
         Self {
             clock,

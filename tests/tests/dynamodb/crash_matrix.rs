@@ -22,8 +22,8 @@ use idempotency_lambda::{
 };
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
-use idempotency_testkit::store::{StoreExt, StoreFault, StoreOperation};
-use idempotency_tests::{START, operation, ours, unless_it_panics};
+use idempotency_testkit::store::{StoreFault, StoreOperation};
+use idempotency_tests::{NotedRequest, START, StoreExt, operation, ours, unless_it_panics};
 use serde_json::json;
 
 use super::{DEATHS, Processes, assert_published, kill, said};
@@ -215,8 +215,8 @@ async fn under_hold_a_panic_ends_its_lease_and_keeps_its_claim() {
         let charge = charge.on_error(on_error).build().unwrap();
         let call = harness.call(&charge, async |_| panic!("in the handler"));
         assert!(unless_it_panics(call).await.is_err());
-        let calls = harness.processes.store.calls();
-        assert_eq!(calls.len(), 2, "the claim, and the end of its lease");
+        let noted = harness.processes.store.noted();
+        assert_eq!(noted.len(), 2, "the claim, and the end of its lease");
         assert_eq!(harness.retry(&charge).await, "IdempotencyUnresolved");
         harness.processes.pass(61);
         assert_eq!(harness.retry(&charge).await, "IdempotencyUnresolved");
@@ -232,12 +232,11 @@ async fn a_write_of_a_dead_process_changes_nothing_when_it_arrives_late() {
     let completion = StoreOperation::Update;
     harness.kill(&charge, completion, StoreFault::Hang).await;
     let store = &harness.processes.store;
-    let completion = store.calls().pop().unwrap();
+    let completion = store.noted().pop().unwrap();
     harness.processes.pass(31);
     assert_eq!(harness.retry(&charge).await, "runs: run 2");
     // The completion of the dead process arrives.
-    let parts = (completion.id, completion.write, completion.condition);
-    let (Some(id), Some(write @ Write::Update(_)), Some(condition)) = parts else {
+    let NotedRequest::Write(id, write @ Write::Update(_), condition) = completion else {
         panic!("the last call was the completion");
     };
     let arrived = store.inner().write(&id, write, &condition).await;

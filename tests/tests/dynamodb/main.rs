@@ -24,7 +24,7 @@ use idempotency_lambda::{
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
 use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
 use idempotency_testkit::{ManualClock, SeededRandom};
-use idempotency_tests::{End, QuickPauses, START, Table, end, ours, store_on};
+use idempotency_tests::{End, NotingStore, QuickPauses, START, Table, end, ours, store_on};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ fn process(store: Arc<dyn Store>, clock: &ManualClock, seed: u64) -> Backend {
 /// Processes over one table, whose requests can fail.
 struct Processes {
     clock: ManualClock,
-    store: Arc<FaultyStore<DynamoDbStore>>,
+    store: Arc<NotingStore<DynamoDbStore>>,
     started: AtomicU64,
 }
 
@@ -48,7 +48,7 @@ impl Processes {
         let store = store_on(database).table(table).build().unwrap();
         Self {
             clock: ManualClock::at(START),
-            store: Arc::new(FaultyStore::new(store)),
+            store: Arc::new(NotingStore::new(store)),
             started: AtomicU64::new(0),
         }
     }

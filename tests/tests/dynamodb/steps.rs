@@ -9,10 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use idempotency_core::store::Write;
 use idempotency_lambda::{BoxError, Call, ErrorKind, OnTimeout, Operation, Outcome, Steps};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
-use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
-use idempotency_tests::{operation, ours, store_on};
+use idempotency_testkit::store::{StoreFault, StoreOperation};
+use idempotency_tests::{NotedRequest, NotingStore, operation, ours, store_on};
 use serde_json::{Value, json};
 
 use super::{Processes, Request, assert_published, deaths};
@@ -115,8 +116,17 @@ impl Shop {
     }
 
     fn requests(&self) -> Vec<StoreOperation> {
-        let calls = self.processes.store.calls();
-        calls.iter().map(|call| call.operation).collect()
+        let noted = self.processes.store.noted().into_iter();
+        noted
+            .map(|request| match request {
+                NotedRequest::Read(..) => StoreOperation::Read,
+                NotedRequest::Transact(_) => StoreOperation::Transact,
+                NotedRequest::Write(_, Write::Put(_), _) => StoreOperation::Put,
+                NotedRequest::Write(_, Write::Update(_), _) => StoreOperation::Update,
+                NotedRequest::Write(_, Write::Delete, _) => StoreOperation::Delete,
+                NotedRequest::Write(_, Write::Step { .. }, _) => StoreOperation::Step,
+            })
+            .collect()
     }
 }
 
@@ -368,7 +378,7 @@ async fn a_record_that_steps_fill_is_taken_over_without_its_event() {
     let table = store_on(&database).table("full");
     let store = table.unencrypted_events(true).build().unwrap();
     let mut shop = Shop::new(&database, "unused", Steps::Keep).await;
-    shop.processes.store = Arc::new(FaultyStore::new(store));
+    shop.processes.store = Arc::new(NotingStore::new(store));
     let place = operation().key("order_id").validate("order_id");
     let place = place.store_event("all").steps(Steps::Keep);
     shop.place = place.build().unwrap();

@@ -10,8 +10,8 @@ use idempotency_core::record::{Field, Record, Status};
 use idempotency_core::store::StoreReply;
 use idempotency_lambda::{BoxError, Call, ErrorKind, OnTimeout, Operation, Outcome, Steps, Token};
 use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
-use idempotency_testkit::store::{StoreExt, StoreFault, StoreOperation};
-use idempotency_tests::{operation, ours};
+use idempotency_testkit::store::{StoreFault, StoreOperation};
+use idempotency_tests::{StoreExt, operation, ours};
 use serde_json::{Value, json};
 
 use super::{Processes, Request, assert_published, deaths};
@@ -133,9 +133,9 @@ impl Shop {
     }
 
     async fn record(&self) -> Record {
-        let calls = self.processes.store.calls();
-        let id = calls.first().and_then(|call| call.id.clone()).unwrap();
-        match self.processes.store.inner().get(&id).await {
+        let noted = self.processes.store.noted();
+        let id = noted[0].id().unwrap();
+        match self.processes.store.inner().get(id).await {
             StoreReply::Found { record, .. } => record.unwrap(),
             other => panic!("{other:?}"),
         }

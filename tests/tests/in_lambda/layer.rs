@@ -331,7 +331,7 @@ async fn the_layer_makes_the_invocation_known_also_when_protection_is_disabled()
         let service = IdempotencyLayer::new(operation).layer(service_fn(nesting));
         let call = harness.within(service.oneshot(order));
         assert_eq!(call.await.unwrap(), Some(START + 30_000));
-        let sent = harness.store.calls();
+        let sent = harness.store.noted();
         assert!(
             sent.iter()
                 .all(|call| format!("{call:?}").contains("#tenant=blue#")),

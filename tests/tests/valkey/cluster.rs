@@ -6,9 +6,8 @@ use idempotency_core::store::{
     Condition, Consistency, Replaced, ScanRequest, StoreReply, StoreScan as _, Write,
 };
 use idempotency_lambda::BoxError;
-use idempotency_testkit::store::StoreExt;
-use idempotency_tests::End;
 use idempotency_tests::valkey::{Cluster, Reply, Server};
+use idempotency_tests::{End, StoreExt};
 use idempotency_valkey::ValkeyStore;
 use serde_json::json;
 

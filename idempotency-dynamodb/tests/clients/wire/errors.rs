@@ -13,7 +13,7 @@ use idempotency_core::record::{Data, Field, Record};
 use idempotency_core::store::{
     Change, Consistency, SendLog, Store as _, StoreRequest, TransactionRequest, Write,
 };
-use idempotency_testkit::store::StoreExt;
+use crate::store_ext::StoreExt;
 
 use super::{KIND, claim, claimed, failure, id, store};
 use crate::script::{Reply, Timeout, Wire, credentials};

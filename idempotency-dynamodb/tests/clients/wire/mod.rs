@@ -11,7 +11,7 @@ use idempotency_core::record::{Field, OwnerToken, Record, RecordId, Status};
 use idempotency_core::store::{StoreError, StoreReply, Write};
 use idempotency_core::time::EpochSeconds;
 use idempotency_dynamodb::DynamoDbStore;
-use idempotency_testkit::store::StoreExt;
+use crate::store_ext::StoreExt;
 use serde_json::{Value, json};
 
 use super::KIND;

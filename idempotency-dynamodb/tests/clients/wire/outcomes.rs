@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::config::{IdentityCache, SharedIdentityCache};
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::store::{Change, SendLog, Store, StoreReply, StoreRequest, Write};
 use idempotency_dynamodb::DynamoDbStore;
-use idempotency_testkit::store::StoreExt;
+use crate::store_ext::StoreExt;
 
 use super::{KIND, assert_applied, claim, claimed, fence, id, replies, store};
 use crate::script::{Reply, Timeout, Wire, credentials};

@@ -6,7 +6,7 @@ use idempotency_core::record::{Data, Field, Record, Status};
 use idempotency_core::store::{Change, Consistency, SendLog, Store as _, StoreErrorKind};
 use idempotency_core::store::{StoreReply, StoreRequest, Write};
 use idempotency_dynamodb::DynamoDbStore;
-use idempotency_testkit::store::StoreExt;
+use crate::store_ext::StoreExt;
 use serde_json::{Value, json};
 
 use super::{KIND, assert_applied, failure, fence, id};

@@ -25,14 +25,13 @@ use idempotency_testkit::conformance::{
     ForeignRecord, Report, StoreFactory, assert_conformance, check, sharing, staged,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
-use idempotency_testkit::store::StoreExt;
-use idempotency_testkit::store::{FaultyStore, StoreFault, StoreOperation};
-use idempotency_tests::{START, TableFactory};
+use idempotency_testkit::store::{StoreFault, StoreOperation};
+use idempotency_tests::{NotingStore, START, StoreExt, TableFactory};
 
 use broken::{BrokenStore, Mistake};
 
 /// The memory store, with replies that can be lost.
-struct InMemory(Arc<FaultyStore<MemoryStore>>);
+struct InMemory(Arc<NotingStore<MemoryStore>>);
 
 impl StoreFactory for InMemory {
     fn store(&self) -> BoxFuture<'_, Result<Arc<dyn Store>, BoxError>> {
@@ -125,7 +124,7 @@ fn assert_skipped(report: &Report, count: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_store_in_memory_conforms() {
-    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+    let store = Arc::new(NotingStore::new(MemoryStore::new()));
     let report = assert_conformance(InMemory(store.clone()), &clock()).await;
     assert!(store.inner().is_empty(), "the suite deletes what it wrote");
     assert_skipped(&report, 4);
@@ -134,7 +133,7 @@ async fn the_store_in_memory_conforms() {
 #[tokio::test]
 async fn a_store_whose_eventual_reads_are_stale_conforms() {
     for writes in [1, 3] {
-        let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+        let store = Arc::new(NotingStore::new(MemoryStore::new()));
         store.lag(writes);
         assert_conformance(InMemory(store), &clock()).await;
     }

@@ -1,9 +1,9 @@
 //! Functions for events of other services, which the guide names, and what they do.
 
+use idempotency_core::store::Write;
 use idempotency_lambda::{Context, LambdaEvent};
 use idempotency_testkit::events::{self, AwsRecord};
-use idempotency_testkit::store::StoreOperation;
-use idempotency_tests::Harness;
+use idempotency_tests::{Harness, NotedRequest};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
@@ -16,10 +16,9 @@ fn event<T: DeserializeOwned>(text: &impl ToString) -> LambdaEvent<T> {
 
 /// Returns how many runs of operations whose prefix has this text have stored their response.
 fn runs(harness: &Harness, prefix: &str) -> usize {
-    let calls = harness.store.calls().into_iter();
-    let updates = calls.filter(|call| call.operation == StoreOperation::Update);
-    let ids = updates.filter_map(|call| call.id);
-    ids.filter(|id| id.as_str().contains(prefix)).count()
+    let noted = harness.store.noted().into_iter();
+    let is_update = |request: &NotedRequest| matches!(request, NotedRequest::Write(id, Write::Update(_), _) if id.as_str().contains(prefix));
+    noted.filter(is_update).count()
 }
 
 #[rustfmt::skip]
