@@ -8,7 +8,7 @@ use crate::error::{ConditionFailed, InvalidExpression, RequestError, not_applied
 /// An update that counts once did not succeed.
 ///
 /// After each of these errors it is safe to send the update again with the same idempotency key within the lifetime of the plan, except
-/// if [`ClockBehind::maybe_applied`] is true.
+/// [`ClockBehind`](Self::ClockBehind) with `maybe_applied`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OnceError {
@@ -18,8 +18,13 @@ pub enum OnceError {
     /// An expression, a placeholder or the key is wrong. Nothing was sent.
     Invalid(InvalidExpression),
     /// The clock of this process is behind that of another writer by more than the plan allows, or the request arrived late.
-    /// [`ClockBehind::maybe_applied`] says whether the update may have been applied.
-    ClockBehind(ClockBehind),
+    ClockBehind {
+        /// A lower bound of the difference between the two clocks.
+        at_least: Duration,
+        /// True if an earlier send of this call got no reply. It may have been applied so long ago that its key is forgotten: the
+        /// process stood still between the two sends. Look at the item before another try.
+        maybe_applied: bool,
+    },
     /// The item was written under another plan, with buckets or digests of another length. Nothing was applied.
     OtherPlan(OtherPlan),
     /// An attribute that holds keys was written by another program. Nothing was applied.
@@ -33,26 +38,6 @@ pub enum OnceError {
     Contended,
     /// The request failed. [`RequestError::maybe_applied`] says whether the update may have been applied.
     Request(RequestError),
-}
-
-/// How far the clock of this process is behind that of another writer of the item, or that the clock is before 1970.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClockBehind {
-    pub(super) at_least: Duration,
-    pub(super) maybe_applied: bool,
-}
-
-impl ClockBehind {
-    /// Returns a lower bound of the difference between the two clocks.
-    pub fn at_least(&self) -> Duration {
-        self.at_least
-    }
-
-    /// Returns true if an earlier send of this call got no reply. It may have been applied so long ago that its key is forgotten:
-    /// the process stood still between the two sends. Look at the item before another try.
-    pub fn maybe_applied(&self) -> bool {
-        self.maybe_applied
-    }
 }
 
 /// An item that has no room for another key.
@@ -86,13 +71,16 @@ impl fmt::Display for OnceError {
                 not_applied(failed.may_still_arrive)
             ),
             Self::Invalid(error) => error.fmt(f),
-            Self::ClockBehind(behind) => write!(
+            Self::ClockBehind {
+                at_least,
+                maybe_applied,
+            } => write!(
                 f,
                 "the clock of this process is at least {} s behind (another writer of the item was ahead by that, or the clock is \
                  before 1970), or the request arrived late; {}: set the clocks; for a larger `clock_skew`, which is another plan, take another name \
                  with `attributes` when no earlier key can be sent again",
-                behind.at_least.as_secs(),
-                if behind.maybe_applied {
+                at_least.as_secs(),
+                if *maybe_applied {
                     "an earlier send of the update may have been applied, and its key forgotten: look at the item before another try"
                 } else {
                     "the update was not applied"

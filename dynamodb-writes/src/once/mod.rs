@@ -62,7 +62,7 @@ mod layout;
 mod plan;
 mod prepared;
 
-pub use error::{ClockBehind, ItemFull, OnceError, OtherPlan};
+pub use error::{ItemFull, OnceError, OtherPlan};
 pub use plan::{Estimate, Plan, PlanError, plan};
 use prepared::Parts;
 pub use prepared::{OnceRefusal, PreparedUpdate};
@@ -231,10 +231,10 @@ impl OnceUpdate {
         let now = self.once.clock.now();
         let bucket = self.once.layout.bucket_at(now).ok_or_else(|| {
             let at_least = now.until(EpochMillis::new(0));
-            OnceError::ClockBehind(ClockBehind {
+            OnceError::ClockBehind {
                 at_least,
                 maybe_applied: false,
-            })
+            }
         })?;
         self.build_in(bucket).map_err(OnceError::Invalid)
     }

@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem, Update as SdkUp
 use idempotency_core::store::RejectedWrite;
 
 use super::layout::{self, FEW, Layout};
-use super::{ClockBehind, OnceError, OnceOutcome, OtherPlan};
+use super::{OnceError, OnceOutcome, OtherPlan};
 use crate::error::{ConditionFailed, InvalidExpression};
 use crate::expression::{Clause, Expressions, check_length, not_built};
 use crate::send::{Hidden, Item};
@@ -151,10 +151,10 @@ impl PreparedUpdate {
             return Ok(Explanation::HasKey);
         }
         if let Some(latest) = latest {
-            return Err(OnceError::ClockBehind(ClockBehind {
+            return Err(OnceError::ClockBehind {
                 at_least: self.behind(latest),
                 maybe_applied,
-            }));
+            });
         }
         if stale != parts.stale {
             return Ok(Explanation::Stale(stale));
@@ -410,7 +410,7 @@ mod tests {
             OnceRefusal::AlreadyApplied(_) => "already",
             OnceRefusal::SendInstead(_) => "instead",
             OnceRefusal::Error(OnceError::ConditionFailed(_)) => "condition",
-            OnceRefusal::Error(OnceError::ClockBehind(_)) => "clock",
+            OnceRefusal::Error(OnceError::ClockBehind { .. }) => "clock",
             OnceRefusal::Error(OnceError::OtherPlan(_)) => "plan",
             OnceRefusal::Error(OnceError::Foreign { .. }) => "foreign",
             OnceRefusal::Error(_) => "other",
@@ -480,11 +480,15 @@ mod tests {
         for (ahead, seconds) in [(2, 900), (3, 1_800), (7, 5_400), (70, 62_100)] {
             let bucket = BUCKET + ahead;
             let refusal = prepared.refusal(Some(item(bucket, bucket, 1)), false);
-            let OnceRefusal::Error(OnceError::ClockBehind(behind)) = refusal else {
+            let OnceRefusal::Error(OnceError::ClockBehind {
+                at_least,
+                maybe_applied,
+            }) = refusal
+            else {
                 panic!("the clock is behind");
             };
-            assert_eq!(behind.at_least().as_secs(), seconds);
-            assert!(!behind.maybe_applied());
+            assert_eq!(at_least.as_secs(), seconds);
+            assert!(!maybe_applied);
         }
         // One bucket ahead is within the plan: the condition holds, so the failure has another reason.
         assert_eq!(

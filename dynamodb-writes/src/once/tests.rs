@@ -45,7 +45,7 @@ fn send(item: &mut Item, update: &PreparedUpdate) -> End {
         match update.refusal(Some(item.clone()), false) {
             OnceRefusal::AlreadyApplied(_) => return End::AlreadyApplied,
             OnceRefusal::SendInstead(instead) => update = *instead,
-            OnceRefusal::Error(OnceError::ClockBehind(_)) => return End::ClockBehind,
+            OnceRefusal::Error(OnceError::ClockBehind { .. }) => return End::ClockBehind,
             OnceRefusal::Error(error) => panic!("{error}"),
         }
     }

@@ -100,7 +100,10 @@ async fn once_on(client: &Client) {
     let late = late.update(TABLE, key("c"), "evt-other");
     let late = late.expression("ADD units :n").value(":n", number(1));
     let error = late.send(client).await.unwrap_err();
-    assert!(matches!(error, once::OnceError::ClockBehind(_)), "{error}");
+    assert!(
+        matches!(error, once::OnceError::ClockBehind { .. }),
+        "{error}"
+    );
 
     // An idle item whose old keys are in the current slot, and in another one.
     clock.advance(bucket * 4);
