@@ -219,9 +219,6 @@ pub struct Transaction {
     call: Call,
 }
 
-/// Why a write was not staged.
-pub type NotStaged = StageError<LimitError>;
-
 impl Transaction {
     /// Stages a put.
     ///
@@ -229,7 +226,7 @@ impl Transaction {
     ///
     /// If a limit of DynamoDB is exceeded, if a step of the call is open, if the handler of another operation runs here, or if the handler
     /// of the call has ended. Nothing was staged or sent.
-    pub fn put(self, put: Put) -> Result<Self, NotStaged> {
+    pub fn put(self, put: Put) -> Result<Self, StageError<LimitError>> {
         self.write(TransactWriteItem::builder().put(put).build())
     }
 
@@ -238,7 +235,7 @@ impl Transaction {
     /// # Errors
     ///
     /// As [`put`](Self::put).
-    pub fn update(self, update: Update) -> Result<Self, NotStaged> {
+    pub fn update(self, update: Update) -> Result<Self, StageError<LimitError>> {
         self.write(TransactWriteItem::builder().update(update).build())
     }
 
@@ -247,7 +244,7 @@ impl Transaction {
     /// # Errors
     ///
     /// As [`put`](Self::put).
-    pub fn delete(self, delete: Delete) -> Result<Self, NotStaged> {
+    pub fn delete(self, delete: Delete) -> Result<Self, StageError<LimitError>> {
         self.write(TransactWriteItem::builder().delete(delete).build())
     }
 
@@ -256,7 +253,7 @@ impl Transaction {
     /// # Errors
     ///
     /// As [`put`](Self::put).
-    pub fn check(self, check: ConditionCheck) -> Result<Self, NotStaged> {
+    pub fn check(self, check: ConditionCheck) -> Result<Self, StageError<LimitError>> {
         self.write(TransactWriteItem::builder().condition_check(check).build())
     }
 
@@ -265,7 +262,7 @@ impl Transaction {
     /// # Errors
     ///
     /// As [`put`](Self::put), or if it is not exactly one write.
-    pub fn write(self, item: TransactWriteItem) -> Result<Self, NotStaged> {
+    pub fn write(self, item: TransactWriteItem) -> Result<Self, StageError<LimitError>> {
         self.call.stage(|writes: &mut Writes| writes.push(item))?;
         Ok(self)
     }
@@ -718,7 +715,8 @@ mod tests {
             Cancellation::Record(Some(_)) => "record with its item".to_owned(),
             Cancellation::RecordTooLarge => "record too large".to_owned(),
             Cancellation::Staged(rejection) => {
-                let count = rejection.writes().len();
+                let rejected = |index: &usize| rejection.write(*index).is_some();
+                let count = (0..MAX_STAGED).filter(rejected).count();
                 format!("staged {count} {}", rejection.is_by_conditions())
             }
             Cancellation::Conflict => "conflict".to_owned(),
@@ -815,7 +813,7 @@ mod tests {
             else {
                 panic!("the condition failed");
             };
-            assert!(rejection.writes()[0].item::<Item>().is_none());
+            assert!(rejection.write(0).unwrap().item::<Item>().is_none());
         }
     }
 }

@@ -132,7 +132,8 @@ pub use lambda_runtime::{Context, LambdaEvent};
 #[cfg(feature = "dynamodb")]
 pub mod dynamodb {
     pub use dynamodb_writes::{ConditionFailed, InvalidExpression, RequestError, once, versioned};
-    pub use idempotency_dynamodb::transact::{LimitError, NotStaged, Transaction, Transactional};
+    pub use idempotency_core::operation::StageError;
+    pub use idempotency_dynamodb::transact::{LimitError, Transaction, Transactional};
 }
 
 /// The README's own example, compiled with the tests.

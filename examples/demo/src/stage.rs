@@ -7,10 +7,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use idempotency_core::future::BoxFuture;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Request, TableSpec};
-use idempotency_testkit::lambda::{
-    FunctionProcess, FunctionSpec, InvokeError, LocalLambda, Pending, Reply,
-};
+use idempotency_testkit::lambda::{FunctionProcess, FunctionSpec, InvokeError, LocalLambda, Reply};
 use serde_json::Value;
 
 use crate::server::Seen;
@@ -46,7 +45,7 @@ pub(crate) type ProcessPair = [Process; 2];
 /// An event that was sent.
 pub(crate) struct Event {
     pub(crate) number: usize,
-    pub(crate) pending: Pending,
+    pub(crate) pending: BoxFuture<'static, Result<Reply, InvokeError>>,
 }
 
 /// What was observed of one event.

@@ -119,7 +119,7 @@ impl std::error::Error for Undecodable {}
 ///
 /// ```
 /// use idempotency_lambda::batch::RawBody;
-/// let body = RawBody::from("hello");
+/// let body = RawBody::from(b"hello".to_vec());
 /// assert_eq!((body.as_str(), body.as_bytes()), (Some("hello"), b"hello".as_slice()));
 /// ```
 #[derive(Clone, PartialEq, Eq)]
@@ -139,12 +139,6 @@ impl RawBody {
     /// Returns the bytes without a copy.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
-    }
-}
-
-impl From<&str> for RawBody {
-    fn from(text: &str) -> Self {
-        Self(text.as_bytes().to_vec())
     }
 }
 

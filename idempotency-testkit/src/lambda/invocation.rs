@@ -1,14 +1,13 @@
 //! An invocation: its settings, and the future of its outcome, which is the reply of the function or an error.
 
 use std::fmt;
-use std::pin::Pin;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper::HeaderMap;
 use hyper::header::HeaderValue;
+use idempotency_core::future::BoxFuture;
 use tokio::sync::oneshot;
 
 use super::function::{FunctionProcess, FunctionSpec};
@@ -113,10 +112,16 @@ impl<'a> Invocation<'a> {
         self
     }
 
-    /// Sends the invocation and returns at once.
-    pub fn start(self) -> Pending {
-        let (reply, outcome) = oneshot::channel();
-        let pending = Pending(outcome);
+    /// Sends the invocation and returns at once. The future is ready with its outcome. To drop it does not end the invocation: the function
+    /// continues, as it does when a caller disconnects.
+    pub fn start(self) -> BoxFuture<'static, Result<Reply, InvokeError>> {
+        let (reply, outcome) = oneshot::channel::<Outcome>();
+        let outcome = async {
+            outcome
+                .await
+                .unwrap_or_else(|_| Err(InvokeError::exited(None)))
+        };
+        let pending = Box::pin(outcome);
         let headers = match headers(&self.request_id, self.tenant.as_deref()) {
             Ok(headers) => headers,
             Err(error) => {
@@ -142,26 +147,10 @@ impl<'a> Invocation<'a> {
 
 impl IntoFuture for Invocation<'_> {
     type Output = Result<Reply, InvokeError>;
-    type IntoFuture = Pending;
+    type IntoFuture = BoxFuture<'static, Result<Reply, InvokeError>>;
 
-    fn into_future(self) -> Pending {
+    fn into_future(self) -> Self::IntoFuture {
         self.start()
-    }
-}
-
-/// The future of an invocation that was sent.
-///
-/// Dropping it does not end the invocation: the function continues, as it does when a caller disconnects.
-#[must_use = "await it to learn the outcome"]
-#[derive(Debug)]
-pub struct Pending(oneshot::Receiver<Outcome>);
-
-impl Future for Pending {
-    type Output = Result<Reply, InvokeError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let outcome = ready!(Pin::new(&mut self.0).poll(cx));
-        Poll::Ready(outcome.unwrap_or_else(|_| Err(InvokeError::exited(None))))
     }
 }
 

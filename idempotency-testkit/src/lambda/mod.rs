@@ -39,6 +39,6 @@ mod log;
 mod state;
 
 pub use function::{FunctionProcess, FunctionSpec};
-pub use invocation::{Invocation, InvokeError, Pending, Reply};
+pub use invocation::{Invocation, InvokeError, Reply};
 pub use local::LocalLambda;
 pub use log::LogLine;
