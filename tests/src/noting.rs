@@ -14,6 +14,7 @@ use idempotency_testkit::store::FaultyStore;
 
 /// A request, as a [`NotingStore`] notes it.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "a test notes few")]
 pub enum NotedRequest {
     /// How current the record of a read had to be.
     Read(RecordId, Consistency),
