@@ -327,7 +327,7 @@ fn table(rows: &[Row], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 mod tests {
     use super::*;
 
-    fn row(number: usize, fault: Option<&'static str>, verdict: SafetyVerdict) -> Row {
+    fn row(number: usize, fault: Option<FaultKind>, verdict: SafetyVerdict) -> Row {
         Row {
             number,
             point: if number == 0 {
@@ -336,7 +336,7 @@ mod tests {
                 "POST /charges"
             }
             .to_owned(),
-            fault,
+            fault: fault.map(FaultKind::name),
             verdict,
             findings: vec!["`charges` is 2 instead of 1".to_owned()],
             deliveries: vec!["killed".to_owned(), "response".to_owned()],
@@ -354,21 +354,9 @@ mod tests {
     fn the_worst_case_is_the_one_to_fix_first() {
         let report = report(vec![
             row(0, None, SafetyVerdict::Ok),
-            row(
-                1,
-                Some(FaultKind::Refused.name()),
-                SafetyVerdict::EffectLost,
-            ),
-            row(
-                1,
-                Some(FaultKind::CrashAfter.name()),
-                SafetyVerdict::EffectTwice,
-            ),
-            row(
-                1,
-                Some(FaultKind::Takeover.name()),
-                SafetyVerdict::EffectTwice,
-            ),
+            row(1, Some(FaultKind::Refused), SafetyVerdict::EffectLost),
+            row(1, Some(FaultKind::CrashAfter), SafetyVerdict::EffectTwice),
+            row(1, Some(FaultKind::Takeover), SafetyVerdict::EffectTwice),
         ]);
         let text = report.to_string();
         assert!(
@@ -428,16 +416,8 @@ mod tests {
         };
         let text = report(vec![
             other,
-            row(
-                1,
-                Some(FaultKind::CrashAfter.name()),
-                SafetyVerdict::EffectTwice,
-            ),
-            row(
-                1,
-                Some(FaultKind::Takeover.name()),
-                SafetyVerdict::EffectTwice,
-            ),
+            row(1, Some(FaultKind::CrashAfter), SafetyVerdict::EffectTwice),
+            row(1, Some(FaultKind::Takeover), SafetyVerdict::EffectTwice),
         ]);
         let text = text.to_string();
         assert_eq!(text.matches("fix first: ").count(), 1, "{text}");
@@ -450,14 +430,14 @@ mod tests {
     fn a_held_key_is_safe_and_a_point_that_was_not_reached_is_not() {
         let mut safe = report(vec![
             row(0, None, SafetyVerdict::Ok),
-            row(1, Some(FaultKind::CrashBefore.name()), SafetyVerdict::Held),
+            row(1, Some(FaultKind::CrashBefore), SafetyVerdict::Held),
         ]);
         assert!(safe.is_safe());
         let text = safe.to_string();
         assert!(text.starts_with("retry safety: all 2 cases are safe\n"));
         assert!(!text.contains("fix first"));
         safe.assert_safe();
-        let fault = Some(FaultKind::CrashAfter.name());
+        let fault = Some(FaultKind::CrashAfter);
         safe.rows.push(row(1, fault, SafetyVerdict::NotReached));
         assert!(!safe.is_safe());
         let text = safe.to_string();
