@@ -715,8 +715,7 @@ mod tests {
             Cancellation::Record(Some(_)) => "record with its item".to_owned(),
             Cancellation::RecordTooLarge => "record too large".to_owned(),
             Cancellation::Staged(rejection) => {
-                let rejected = |index: &usize| rejection.write(*index).is_some();
-                let count = (0..MAX_STAGED).filter(rejected).count();
+                let count = rejection.writes().len();
                 format!("staged {count} {}", rejection.is_by_conditions())
             }
             Cancellation::Conflict => "conflict".to_owned(),
@@ -813,7 +812,7 @@ mod tests {
             else {
                 panic!("the condition failed");
             };
-            assert!(rejection.write(0).unwrap().item::<Item>().is_none());
+            assert!(rejection.writes()[0].item::<Item>().is_none());
         }
     }
 }

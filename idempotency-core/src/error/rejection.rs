@@ -15,7 +15,7 @@ use std::fmt;
 /// use idempotency_core::store::{RejectedWrite, Rejection};
 /// let rejection = Rejection::new(2, vec![RejectedWrite::new(0, "update of table `accounts`", RejectedWrite::CONDITION)]);
 /// assert_eq!(rejection.to_string(), "write 1 of 2 (update of table `accounts`): ConditionalCheckFailed");
-/// assert!(rejection.write(0).is_some_and(RejectedWrite::is_condition));
+/// assert!(rejection.writes()[0].is_condition());
 /// ```
 #[derive(Debug)]
 pub struct Rejection {
@@ -38,6 +38,11 @@ impl Rejection {
     /// Returns the rejection of these writes. `staged` is the number of all staged writes.
     pub fn new(staged: usize, writes: Vec<RejectedWrite>) -> Self {
         Self { staged, writes }
+    }
+
+    /// Returns the writes that were rejected, in the order in which they were staged.
+    pub fn writes(&self) -> &[RejectedWrite] {
+        &self.writes
     }
 
     /// Returns true if the condition of every rejected write did not hold: the data does not allow the change. If it is false, the store
