@@ -7,7 +7,7 @@ use lambda_runtime::{Context, LambdaEvent, LambdaInvocation};
 /// A request or event that may hold the context of its invocation.
 ///
 /// It is implemented for [`LambdaEvent`], for the `LambdaInvocation` of `Runtime::layer`, for [`Context`], for references,
-/// `Arc` and `Option` of these, and for `http::Request`, because `lambda_http` puts the context into its extensions.
+/// `Box`, `Arc` and `Option` of these, and for `http::Request`, because `lambda_http` puts the context into its extensions.
 /// Implement it for an event type of your own: then [`idempotent`](crate::idempotent) and
 /// [`InvocationLayer`](crate::InvocationLayer) find the context there too.
 ///
@@ -89,7 +89,7 @@ macro_rules! pointers {
     };
 }
 
-pointers!(&T, Arc<T>);
+pointers!(&T, &mut T, Box<T>, Arc<T>);
 
 #[cfg(test)]
 mod tests {
@@ -101,10 +101,12 @@ mod tests {
 
     #[test]
     fn a_context_is_found_behind_every_pointer() {
-        let event = LambdaEvent::new(1, Context::default());
+        let mut event = LambdaEvent::new(1, Context::default());
+        assert!(found(&mut event));
         let borrowed = &event;
         assert!(found(borrowed));
         assert!(found(Some(&event)));
+        assert!(found(Box::new(event.clone())));
         assert!(found(Arc::new(event)));
         assert!(!found(None::<Context>));
     }
