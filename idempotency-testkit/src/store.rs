@@ -16,7 +16,7 @@ use idempotency_core::store::{
 use crate::lock::lock;
 
 /// A write and a read, for every [`Store`]. Each has a [`SendLog`] of its own, without a time limit.
-pub(crate) trait StoreExt: Store {
+pub trait StoreExt: Store {
     /// Performs a write if the condition holds.
     fn write<'a>(
         &'a self,

@@ -10,7 +10,6 @@ mod proxy;
 #[cfg(unix)]
 pub mod server;
 pub mod soak;
-mod store_ext;
 mod table;
 pub mod valkey;
 
@@ -18,7 +17,6 @@ pub use end::{End, end};
 pub use folder::Folder;
 pub use noting::{NotedRequest, NotingStore};
 pub use proxy::{Proxy, SentRequest, WireFault};
-pub use store_ext::StoreExt;
 pub use table::TableFactory;
 pub use table::{Table, has_sdk_client, store_on, with_the_sdk_client};
 

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use crate::store_ext::StoreExt;
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::Write;
 use idempotency_dynamodb::{DynamoDbStore, DynamoDbStoreBuilder, LeanClient};
+use idempotency_testkit::store::StoreExt;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 

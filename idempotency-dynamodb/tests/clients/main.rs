@@ -9,7 +9,6 @@ mod same_faults;
 mod same_reply;
 mod same_wire;
 mod script;
-mod store_ext;
 
 /// Includes the tests of a store with one client. Their files are compiled for each client, so that no test is written twice.
 macro_rules! tests_with {

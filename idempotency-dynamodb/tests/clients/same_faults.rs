@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::store_ext::StoreExt;
 use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
@@ -17,6 +16,7 @@ use idempotency_core::protocol::condition::Condition;
 use idempotency_core::record::{Record, RecordId};
 use idempotency_core::store::{Store, Write};
 use idempotency_dynamodb::DynamoDbStore;
+use idempotency_testkit::store::StoreExt;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use crate::store_ext::StoreExt;
 use aws_config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::endpoint::{Endpoint, EndpointFuture, Params, ResolveEndpoint};
 use aws_sdk_dynamodb::config::{Credentials, Region};
@@ -17,6 +16,7 @@ use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, Recor
 use idempotency_core::store::{Change, Store, StoreReply, Write};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::{DynamoDbStore, LeanClient};
+use idempotency_testkit::store::StoreExt;
 use serde_json::json;
 
 use super::script::{Reply, SentRequest, Wire};

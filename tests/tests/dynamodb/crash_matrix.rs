@@ -22,8 +22,8 @@ use idempotency_lambda::{
 };
 use idempotency_testkit::ManualClock;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
-use idempotency_testkit::store::{StoreFault, StoreOperation};
-use idempotency_tests::{NotedRequest, START, StoreExt, operation, ours, unless_it_panics};
+use idempotency_testkit::store::{StoreExt, StoreFault, StoreOperation};
+use idempotency_tests::{NotedRequest, START, operation, ours, unless_it_panics};
 use serde_json::json;
 
 use super::{DEATHS, Processes, assert_published, kill, said};

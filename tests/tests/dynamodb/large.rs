@@ -12,7 +12,8 @@ use idempotency_core::store::{
 };
 use idempotency_lambda::{BoxError, DynamoDbStore, ErrorKind, OnStoreError, Operation};
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, Fault, Request, TableSpec};
-use idempotency_tests::{End, StoreExt, Table, operation, ours, store_on};
+use idempotency_testkit::store::StoreExt;
+use idempotency_tests::{End, Table, operation, ours, store_on};
 use serde_json::{Value, json};
 
 use super::{operations, returning};

@@ -9,7 +9,8 @@ use idempotency_core::time::Clock;
 use idempotency_lambda::{
     Backend, BoxError, Deadline, DynamoDbStore, ErrorKind, OnTimeout, Operation, with_backend,
 };
-use idempotency_tests::{End, StoreExt, Table, end, operation, store_on};
+use idempotency_testkit::store::StoreExt;
+use idempotency_tests::{End, Table, end, operation, store_on};
 use serde_json::{Value, json};
 
 use super::{drop_in_handler, returning};

@@ -10,8 +10,8 @@ use idempotency_core::record::{Field, Record, Status};
 use idempotency_core::store::StoreReply;
 use idempotency_lambda::{BoxError, Call, ErrorKind, OnTimeout, Operation, Outcome, Steps, Token};
 use idempotency_testkit::dynamodb::EmbeddedDynamoDb;
-use idempotency_testkit::store::{StoreFault, StoreOperation};
-use idempotency_tests::{StoreExt, operation, ours};
+use idempotency_testkit::store::{StoreExt, StoreFault, StoreOperation};
+use idempotency_tests::{operation, ours};
 use serde_json::{Value, json};
 
 use super::{Processes, Request, assert_published, deaths};

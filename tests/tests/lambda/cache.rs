@@ -16,11 +16,11 @@ use idempotency_lambda::{
     OutcomeKind, Source, idempotent, with_backend, with_invocation,
 };
 use idempotency_testkit::events;
-use idempotency_testkit::store::StoreFault;
 use idempotency_testkit::store::StoreFault::{LoseReply, LoseRequest, Throttle, TooLarge};
 use idempotency_testkit::store::StoreOperation::{Put, Read, Update};
+use idempotency_testkit::store::{StoreExt, StoreFault};
 use idempotency_tests::End::{AfterRun, Failed, NotStored, Ran, Refused, Replayed};
-use idempotency_tests::{Harness, NotedRequest, StoreExt, id, keyed};
+use idempotency_tests::{Harness, NotedRequest, id, keyed};
 use serde_json::{Value, json};
 
 use crate::{event, let_others_run, order, order_of, variable};

@@ -2,8 +2,9 @@
 
 use idempotency_core::store::{ScanRequest, Store, StoreReply, StoreScan as _};
 use idempotency_lambda::BoxError;
+use idempotency_testkit::store::StoreExt;
+use idempotency_tests::End;
 use idempotency_tests::valkey::Server;
-use idempotency_tests::{End, StoreExt};
 use serde_json::json;
 
 use super::{Calls, charge, record_key, started, store};

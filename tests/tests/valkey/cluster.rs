@@ -6,8 +6,9 @@ use idempotency_core::store::{
     Condition, Consistency, Replaced, ScanRequest, StoreReply, StoreScan as _, Write,
 };
 use idempotency_lambda::BoxError;
+use idempotency_testkit::store::StoreExt;
+use idempotency_tests::End;
 use idempotency_tests::valkey::{Cluster, Reply, Server};
-use idempotency_tests::{End, StoreExt};
 use idempotency_valkey::ValkeyStore;
 use serde_json::json;
 

@@ -24,8 +24,9 @@ use idempotency_core::system::SystemClock;
 use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_lambda::{Backend, BoxError, Deadline, Operation, Outcome, with_backend};
 use idempotency_testkit::SeededRandom;
+use idempotency_testkit::store::StoreExt;
 use idempotency_tests::valkey::Server;
-use idempotency_tests::{End, StoreExt, end, keyed};
+use idempotency_tests::{End, end, keyed};
 use idempotency_valkey::ValkeyStore;
 use serde_json::json;
 

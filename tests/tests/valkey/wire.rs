@@ -8,9 +8,10 @@ use idempotency_core::store::{
 };
 use idempotency_core::time::EpochSeconds;
 use idempotency_lambda::{BoxError, ErrorKind};
+use idempotency_testkit::store::StoreExt;
 use idempotency_tests::End;
 use idempotency_tests::valkey::Server;
-use idempotency_tests::{Proxy, StoreExt, WireFault};
+use idempotency_tests::{Proxy, WireFault};
 use serde_json::json;
 
 use super::{Calls, charge, record_key, started, store};

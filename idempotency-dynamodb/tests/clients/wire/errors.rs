@@ -13,9 +13,9 @@ use idempotency_core::record::{Data, Field, Record};
 use idempotency_core::store::{
     Change, Consistency, SendLog, Store as _, StoreRequest, TransactionRequest, Write,
 };
-use crate::store_ext::StoreExt;
 
 use super::{KIND, claim, claimed, failure, id, store};
+use idempotency_testkit::store::StoreExt;
 use crate::script::{Reply, Timeout, Wire, credentials};
 use crate::{said, said_in_full};
 

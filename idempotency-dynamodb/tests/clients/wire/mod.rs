@@ -11,10 +11,10 @@ use idempotency_core::record::{Field, OwnerToken, Record, RecordId, Status};
 use idempotency_core::store::{StoreError, StoreReply, Write};
 use idempotency_core::time::EpochSeconds;
 use idempotency_dynamodb::DynamoDbStore;
-use crate::store_ext::StoreExt;
 use serde_json::{Value, json};
 
 use super::KIND;
+use idempotency_testkit::store::StoreExt;
 use crate::script::{Reply, Wire};
 
 fn store(wire: &Wire) -> DynamoDbStore {

@@ -6,9 +6,9 @@ use aws_sdk_dynamodb::config::{IdentityCache, SharedIdentityCache};
 use idempotency_core::protocol::condition::Condition;
 use idempotency_core::store::{Change, SendLog, Store, StoreReply, StoreRequest, Write};
 use idempotency_dynamodb::DynamoDbStore;
-use crate::store_ext::StoreExt;
 
 use super::{KIND, assert_applied, claim, claimed, fence, id, replies, store};
+use idempotency_testkit::store::StoreExt;
 use crate::script::{Reply, Timeout, Wire, credentials};
 use crate::{columns, rows, said, text_of};
 

@@ -6,10 +6,10 @@ use idempotency_core::record::{Data, Field, Record, Status};
 use idempotency_core::store::{Change, Consistency, SendLog, Store as _, StoreErrorKind};
 use idempotency_core::store::{StoreReply, StoreRequest, Write};
 use idempotency_dynamodb::DynamoDbStore;
-use crate::store_ext::StoreExt;
 use serde_json::{Value, json};
 
 use super::{KIND, assert_applied, failure, fence, id};
+use idempotency_testkit::store::StoreExt;
 use crate::script::{Reply, Wire};
 
 /// The bytes of every piece but the last.

@@ -6,10 +6,10 @@ use idempotency_core::record::{Attribute, Data, Field, OwnerToken, Record, Recor
 use idempotency_core::store::{Change, ScanRequest, Store as _, StoreReply, StoreScan as _, Write};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_dynamodb::DynamoDbStore;
-use crate::store_ext::StoreExt;
 use serde_json::{Value, json};
 
 use super::{KIND, assert_applied, assert_sent, claim, claimed, failure, fence, id, store};
+use idempotency_testkit::store::StoreExt;
 use crate::said;
 use crate::script::{Reply, Wire};
 

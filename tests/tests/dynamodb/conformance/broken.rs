@@ -14,8 +14,7 @@ use idempotency_core::store::{
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_lambda::BoxError;
 use idempotency_testkit::conformance::{ForeignRecord, StoreFactory};
-use idempotency_testkit::store::StoreOperation;
-use idempotency_tests::StoreExt;
+use idempotency_testkit::store::{StoreExt, StoreOperation};
 use serde::Deserialize;
 
 /// The mistake.

@@ -11,7 +11,8 @@ use idempotency_core::store::{Store, StoreErrorKind, StoreReply, Write};
 use idempotency_core::time::EpochMillis;
 use idempotency_lambda::BoxError;
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
-use idempotency_tests::{START, StoreExt, store_on};
+use idempotency_testkit::store::StoreExt;
+use idempotency_tests::{START, store_on};
 
 type Item = HashMap<String, AttributeValue>;
 

@@ -25,8 +25,8 @@ use idempotency_testkit::conformance::{
     ForeignRecord, Report, StoreFactory, assert_conformance, check, sharing, staged,
 };
 use idempotency_testkit::dynamodb::{EmbeddedDynamoDb, TableSpec};
-use idempotency_testkit::store::{StoreFault, StoreOperation};
-use idempotency_tests::{NotingStore, START, StoreExt, TableFactory};
+use idempotency_testkit::store::{StoreExt, StoreFault, StoreOperation};
+use idempotency_tests::{NotingStore, START, TableFactory};
 
 use broken::{BrokenStore, Mistake};
 

@@ -19,7 +19,8 @@ use idempotency_core::record::{
 use idempotency_core::store::{Change, MemoryStore, StoreReply, Write};
 use idempotency_core::time::EpochMillis;
 use idempotency_dynamodb::DynamoDbStore;
-use idempotency_tests::{StoreExt, Table};
+use idempotency_testkit::store::StoreExt;
+use idempotency_tests::Table;
 use proptest::collection::{btree_map, hash_map, vec};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
