@@ -23,8 +23,9 @@ pub enum ClientReply<R> {
 /// timeout, a limit or a panic catcher. The layer cannot distinguish them. Under `on_timeout = "hold"` such a response keeps the key for
 /// an operator, unless this is among its extensions. With it the key is free, also after a 4xx that would be stored.
 ///
-/// A layer of this crate puts it into its refusals of requests that were not processed, or that another call processes, so that a layer
-/// outside does not store them, and does not hold its key.
+/// A layer of this crate puts it into its refusals of requests that were not processed, or that another call processes, if a layer outside
+/// handed the request on: that one then does not store them, and does not hold its key. So nothing between the two may have an effect. A
+/// handler that sends a request of its own, and returns the refusal, has to report for itself.
 ///
 /// It reports the whole run. Leave it out if a layer inside calls the handler again, such as a retry: an earlier attempt may have had
 /// an effect and reported nothing.

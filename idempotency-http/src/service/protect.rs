@@ -43,15 +43,16 @@ where
     B::Error: Into<BoxError>,
     R: Body<Data = Bytes>,
 {
-    let found = request.extensions().get::<Started>().cloned();
-    let is_inside = found.is_some();
-    let outside = found.unwrap_or_default();
+    let around = request.extensions().get::<Started>().cloned();
+    let is_inside = around.is_some();
+    let outside = around.unwrap_or_default();
     let mut reply = run(operation, host, inner, request, &outside).await?;
     if let ClientReply::Made(response) = &mut reply {
         let extensions = response.extensions_mut();
-        if outside.0.load(Ordering::Relaxed) {
+        if !is_inside || outside.0.load(Ordering::Relaxed) {
+            // A request that no layer handed on can be a handler's own, which it sent after its effect.
             extensions.remove::<FailureReport>();
-        } else if is_inside && extensions.get() == Some(&Reason::InProgress) {
+        } else if extensions.get() == Some(&Reason::InProgress) {
             // The run is that of another call: the layer outside has had no effect.
             extensions.insert(FailureReport);
         }

@@ -557,6 +557,22 @@ async fn a_refusal_is_no_report_after_an_attempt_that_ran_inside() {
     }
 }
 
+/// Its refusal says nothing of what the handler did before.
+#[tokio::test]
+async fn a_refusal_of_a_request_of_the_handlers_own_is_no_report_of_the_handler() {
+    let inner = HttpOperation::builder("shop::inner").variables(Variables::default());
+    let inner = built(inner.shared_by_all_callers());
+    let (inside, runs) = count(inner.layer(denied(0)));
+    let outer = with_on_timeout(OnTimeout::Hold).layer(backend());
+    let (app, charges) = serve_with(outer, move |_, _| {
+        let notified = inside.clone().oneshot(request());
+        async { notified.await.unwrap() }
+    });
+    let expected = ["503 unavailable, retry after 1", "500 outcome-unknown"];
+    assert_eq!(twice(&app).await, expected);
+    assert_eq!((charges.count(), runs.count()), (1, 0));
+}
+
 /// What a run inside may have done is not known from this.
 #[tokio::test]
 async fn a_response_of_a_layer_inside_that_leaves_doubt_holds_the_key_of_the_layer_outside() {
