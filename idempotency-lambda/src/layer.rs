@@ -208,7 +208,7 @@ where
                 response.map_err(ServiceError::of)
             });
             Box::pin(async move {
-                let identified = identified.map_err(ServiceError::refused)?;
+                let identified = identified.map_err(ServiceError::from)?;
                 let call = identified.run_with(Codec::json(), ServiceError::errors(), handler);
                 call.await.map(Outcome::into_response)
             }) as Pin<Box<dyn Future<Output = _> + Send>>

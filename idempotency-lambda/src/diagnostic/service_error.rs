@@ -75,21 +75,9 @@ impl ServiceError {
         }
     }
 
-    /// Returns the error of a call that was refused by this framework. If nothing of the call was done, the error is a report: a layer
-    /// outside does not hold its key.
-    ///
-    /// An error that a retry can resolve is none, because it says nothing of an earlier attempt: a retry between the two layers may have
-    /// made one that ran.
-    pub(crate) fn refused(error: Error) -> Self {
-        Self {
-            is_report: error.is_unprocessed() && !error.kind().is_retryable(),
-            ..Self::of(error)
-        }
-    }
-
     /// Returns the rules for errors of a service inside.
     pub(crate) fn errors() -> Errors<Self> {
-        Errors::new(Self::refused).unreported(|error| (!error.is_report).then_some(UNREPORTED))
+        Errors::new(Self::from).unreported(|error| (!error.is_report).then_some(UNREPORTED))
     }
 
     /// Returns the name under which the error reaches Lambda.
@@ -191,40 +179,43 @@ mod tests {
         let report = || ServiceError::reported(ours());
         assert_eq!(report().kind(), Some(ErrorKind::PayloadMismatch));
         let wrapped = std::io::Error::other(report());
-        let of_layer = ServiceError::refused(ours());
-        let store_failed = Error::new(ErrorKind::StoreFailed, "charge");
-        assert!(!ServiceError::refused(store_failed).is_report);
-        let after_a_run = ServiceError::refused(ours().with_handler_ran(true));
         for (error, is_report) in [
             (ServiceError::of(report()), true),
             (ServiceError::of(BoxError::from(report())), true),
             (ServiceError::of(ours()), false),
-            (ServiceError::of(ServiceError::of(ours())), false),
             (ServiceError::of(wrapped), false),
-            // A refusal of a layer inside.
-            (ServiceError::of(of_layer), true),
-            (ServiceError::of(after_a_run), false),
+            (ServiceError::of(ServiceError::from(ours())), false),
         ] {
             assert_eq!(error.is_report, is_report, "{error:?}");
             assert_eq!(error.error_type(), "IdempotencyPayloadMismatch");
         }
     }
 
+    /// It says nothing of what the handler did before.
     #[tokio::test]
-    async fn a_refusal_of_a_layer_inside_frees_the_key_of_the_layer_outside() {
-        let store = Arc::new(MemoryStore::new());
-        let layer = |path: &str, key: &'static str, store: Arc<MemoryStore>| {
-            let operation = Operation::builder(path).key(key).store(store);
+    async fn a_refusal_of_an_event_that_the_handler_sends_is_no_report_of_the_handler() {
+        let layer = |path: &str, key: &'static str| {
+            let operation = Operation::builder(path)
+                .key(key)
+                .store(Arc::new(MemoryStore::new()));
             IdempotencyLayer::new(operation.on_timeout(OnTimeout::Hold).build().unwrap())
         };
+        let event = || LambdaEvent::new(json!({ "order_id": 1 }), Context::default());
+        let inner = ServiceBuilder::new()
+            .layer(layer("shop::inner", "payment_id"))
+            .service_fn(async |_: LambdaEvent<Value>| Ok::<_, std::fmt::Error>(1));
+        let charge = move |event: LambdaEvent<Value>| {
+            let inner = inner.clone();
+            // Here the order is charged.
+            async { inner.oneshot(event).await }
+        };
         let service = ServiceBuilder::new()
-            .layer(layer("shop::outer", "order_id", Arc::clone(&store)))
-            .layer(layer("shop::inner", "payment_id", Arc::default()))
-            .service_fn(async |_: LambdaEvent<Value>| Ok::<_, BoxError>(1));
-        let event = LambdaEvent::new(json!({ "order_id": 1 }), Context::default());
-        let error = service.oneshot(event).await.unwrap_err();
-        assert_eq!(error.kind(), Some(ErrorKind::KeyMissing));
-        assert!(store.is_empty());
+            .layer(layer("shop::outer", "order_id"))
+            .service_fn(charge);
+        for expected in [ErrorKind::KeyMissing, ErrorKind::Unresolved] {
+            let error = service.clone().oneshot(event()).await.unwrap_err();
+            assert_eq!(error.kind(), Some(expected));
+        }
     }
 
     #[test]
