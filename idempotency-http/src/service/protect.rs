@@ -47,15 +47,16 @@ where
     let is_inside = around.is_some();
     let outside = around.unwrap_or_default();
     let mut reply = run(operation, host, inner, request, &outside).await?;
-    if let ClientReply::Made(response) = &mut reply {
-        let extensions = response.extensions_mut();
-        if !is_inside || outside.0.load(Ordering::Relaxed) {
-            // A request that no layer handed on can be a handler's own, which it sent after its effect.
-            extensions.remove::<FailureReport>();
-        } else if extensions.get() == Some(&Reason::InProgress) {
-            // The run is that of another call: the layer outside has had no effect.
-            extensions.insert(FailureReport);
-        }
+    let (extensions, is_made) = match &mut reply {
+        ClientReply::Own(response) => (response.extensions_mut(), false),
+        ClientReply::Made(response) => (response.extensions_mut(), true),
+    };
+    if !is_inside || is_made && outside.0.load(Ordering::Relaxed) {
+        // A request that no layer handed on can be that of a handler, which sent it after its effect.
+        extensions.remove::<FailureReport>();
+    } else if is_made && extensions.get() == Some(&Reason::InProgress) {
+        // The run is that of another call: the layer outside has had no effect.
+        extensions.insert(FailureReport);
     }
     Ok(reply)
 }

@@ -557,20 +557,25 @@ async fn a_refusal_is_no_report_after_an_attempt_that_ran_inside() {
     }
 }
 
-/// Its refusal says nothing of what the handler did before.
+/// They say nothing of what the handler did before.
 #[tokio::test]
-async fn a_refusal_of_a_request_of_the_handlers_own_is_no_report_of_the_handler() {
+async fn a_refusal_and_a_report_of_a_request_of_the_handlers_own_are_no_report_of_the_handler() {
     let inner = HttpOperation::builder("shop::inner").variables(Variables::default());
     let inner = built(inner.shared_by_all_callers());
-    let (inside, runs) = count(inner.layer(denied(0)));
-    let outer = with_on_timeout(OnTimeout::Hold).layer(backend());
-    let (app, charges) = serve_with(outer, move |_, _| {
-        let notified = inside.clone().oneshot(request());
-        async { notified.await.unwrap() }
-    });
-    let expected = ["503 unavailable, retry after 1", "500 outcome-unknown"];
-    assert_eq!(twice(&app).await, expected);
-    assert_eq!((charges.count(), runs.count()), (1, 0));
+    let (refused, _) = count(inner.layer(denied(0)));
+    let (reports, _) = serve(inner.layer(backend()), |_| reported(text(429, "busy")));
+    for (inside, expected) in [
+        (refused, "503 unavailable, retry after 1"),
+        (reports, "429 busy"),
+    ] {
+        let outer = with_on_timeout(OnTimeout::Hold).layer(backend());
+        let (app, charges) = serve_with(outer, move |_, _| {
+            let notified = inside.clone().oneshot(request());
+            async { notified.await.unwrap() }
+        });
+        assert_eq!(twice(&app).await, [expected, "500 outcome-unknown"]);
+        assert_eq!(charges.count(), 1, "{expected}");
+    }
 }
 
 /// What a run inside may have done is not known from this.
