@@ -308,7 +308,9 @@ mod tests {
         let read = |pairs: &[(&str, &str)]| unencrypted_events(&variables(pairs));
         assert_eq!(read(&[]), Ok(false));
         assert_eq!(read(&[(UNENCRYPTED_EVENTS, "false")]), Ok(false));
-        assert_eq!(read(&[(UNENCRYPTED_EVENTS, "true")]), Ok(true));
+        for truth in ["true", "1", "Yes"] {
+            assert_eq!(read(&[(UNENCRYPTED_EVENTS, truth)]), Ok(true));
+        }
     }
 
     #[test]
@@ -317,7 +319,7 @@ mod tests {
         for (name, value, remedy) in [
             (COMPRESS_ABOVE, "16 KB", bytes),
             (LARGE_RESPONSES, "on", "write `split` or `off`"),
-            (UNENCRYPTED_EVENTS, "1", "write `true` or `false`"),
+            (UNENCRYPTED_EVENTS, "ok", "write `true` or `false`"),
             (CLIENT, "fast", "write one of `lean`, `sdk`"),
         ] {
             let error = TableConfig::check(&variables(&[(name, value)])).unwrap_err();

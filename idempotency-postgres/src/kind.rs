@@ -114,7 +114,7 @@ mod tests {
             (TABLE, "\"a\"", "without quotes"),
             (POOLER, "statement", "write `session` or `transaction`"),
             (CONNECTIONS, "0", "write a number of connections"),
-            (UNENCRYPTED_EVENTS, "1", "write `true` or `false`"),
+            (UNENCRYPTED_EVENTS, "ok", "write `true` or `false`"),
             (CONNECTIONS, "many", "write a number of connections"),
         ] {
             let error = check(&[(name, value)]).unwrap_err();

@@ -123,7 +123,7 @@ mod tests {
                 "(IDEMPOTENCY_VALKEY_PREFIX) is `a b`: write 1 to 128 bytes",
             ),
             (USER, "shop", "needs a password, because a user is set"),
-            (UNENCRYPTED_EVENTS, "1", "write `true` or `false`"),
+            (UNENCRYPTED_EVENTS, "ok", "write `true` or `false`"),
             (DURABILITY, "yes", "write `asynchronous` or `synchronous`"),
         ] {
             let error = check(&[(name, value)]).unwrap_err();

@@ -16,6 +16,7 @@ pub use crate::key::HashAlgorithm;
 pub use idempotency_expression::HostVariables;
 #[doc(hidden)]
 pub use settings::Settings;
+pub(crate) use value::truth;
 #[doc(hidden)]
 pub use variables::{UnknownVariable, Variables};
 

@@ -8,7 +8,7 @@ use idempotency_expression::{Check, SettingRow};
 use super::{ConfigurationError, Variables};
 
 /// Returns the truth value of a variable, if it is set.
-pub(super) fn truth(variables: &Variables, name: &str) -> Result<Option<bool>, ConfigurationError> {
+pub(crate) fn truth(variables: &Variables, name: &str) -> Result<Option<bool>, ConfigurationError> {
     read(variables, name, |text| {
         truth_of(text).ok_or("write `true` or `false`")
     })

@@ -1,7 +1,7 @@
 //! Whether a store may keep events (`store_event`), which can have personal data, if it cannot check how they are encrypted.
 
 use super::{Store, StoreError, StoreErrorKind, Write};
-use crate::config::{ConfigurationError, Variables};
+use crate::config::{ConfigurationError, Variables, truth};
 
 /// The variable that permits it. Each store that keeps events reads it.
 pub const UNENCRYPTED_EVENTS: &str = "IDEMPOTENCY_STORE_EVENT_UNENCRYPTED";
@@ -10,10 +10,9 @@ pub const UNENCRYPTED_EVENTS: &str = "IDEMPOTENCY_STORE_EVENT_UNENCRYPTED";
 ///
 /// # Errors
 ///
-/// If the variable has another value than `true` or `false`.
+/// If the variable is not a truth value.
 pub fn unencrypted_events(variables: &Variables) -> Result<bool, ConfigurationError> {
-    let remedy = "write `true` or `false`";
-    variables.is_second_value(UNENCRYPTED_EVENTS, ["false", "true"], remedy)
+    Ok(truth(variables, UNENCRYPTED_EVENTS)?.unwrap_or(false))
 }
 
 /// Returns true if the write stores an event.
