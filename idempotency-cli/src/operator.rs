@@ -1,6 +1,6 @@
 //! The operator: the clock of the machine, the terminal at which a question is answered, and Ctrl-C.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::io::{self, BufRead, IsTerminal as _, Write as _};
 
 use idempotency_core::time::EpochMillis;
 
@@ -40,8 +40,25 @@ impl Operator for ThisProcess {
         let mut output = io::stderr();
         output.write_all(question.as_bytes())?;
         output.flush()?;
-        let mut reply = String::new();
-        stdin.lock().read_line(&mut reply)?;
-        Ok(Some(reply))
+        line(stdin.lock()).map(Some)
+    }
+}
+
+/// Returns the line that was typed. A byte that is not UTF-8 is no reason to fail: the line is not a yes.
+fn line(mut input: impl BufRead) -> io::Result<String> {
+    let mut typed = Vec::new();
+    input.read_until(b'\n', &mut typed)?;
+    Ok(String::from_utf8_lossy(&typed).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_is_one_line_also_if_it_is_not_utf_8() {
+        let mut terminal = b"yes\n\xff\n".as_slice();
+        let replies = [(); 3].map(|()| line(&mut terminal).unwrap());
+        assert_eq!(replies, ["yes\n", "\u{fffd}\n", ""]);
     }
 }
