@@ -368,7 +368,8 @@ impl<'a, L, R: Clone> Parser<'a, L, R> {
         Ok(Ast::List(parts))
     }
 
-    /// Parses the members of a hash, and the brace that closes it. As in the reference, no comma is needed between members.
+    /// Parses the members of a hash, and the brace that closes it. As in the reference, no comma is needed between members. Unlike
+    /// there, two members cannot have one name: a key would lack a part.
     fn hash(&mut self) -> Result<Ast<L, R>> {
         let mut members = Vec::new();
         loop {
@@ -377,6 +378,10 @@ impl<'a, L, R: Clone> Parser<'a, L, R> {
                 Some(Kind::Quoted(name)) => name.clone(),
                 _ => return Err(self.refused()),
             };
+            if members.iter().any(|(other, _)| *other == name) {
+                let message = "this name is written twice: the first value would be lost";
+                return Err(SyntaxError::new(self.offset(), message));
+            }
             self.at += 1;
             self.expect(":")?;
             members.push((name, self.part()?));
