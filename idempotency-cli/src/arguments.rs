@@ -17,6 +17,7 @@ use idempotency_core::protocol::policy::Lookup;
 use idempotency_core::record::RecordId;
 use idempotency_dynamodb::record_of_piece;
 
+use crate::cost::LARGEST_RESPONSE;
 use crate::exit;
 use crate::help;
 use crate::key::checked_prefix;
@@ -237,7 +238,7 @@ pub(crate) struct KeyArguments {
 #[command(after_long_help = help::COST)]
 pub(crate) struct CostArguments {
     /// The size of a response as JSON text, in bytes; repeat it for more columns [default: 500, 1000, 4000, 40000, 400000]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = response)]
     pub(crate) response: Vec<usize>,
     /// claim-first or read-first: how calls look for their record
     #[arg(long, value_name = "NAME", default_value = "claim-first")]
@@ -251,6 +252,17 @@ pub(crate) struct CostArguments {
     /// How many calls in a hundred are duplicates of finished calls; repeat it for more rows
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_values = ["1", "10"])]
     pub(crate) duplicates: Vec<f64>,
+}
+
+/// Parses the size of a response. Refuses one that is larger than an item: it is in pieces, whose requests are not reckoned.
+fn response(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(bytes) if bytes <= LARGEST_RESPONSE => Ok(bytes),
+        _ => Err(format!(
+            "write a number of bytes, at most {LARGEST_RESPONSE}: a longer response is stored in pieces, which \
+             docs/reference/cost.md reckons"
+        )),
+    }
 }
 
 /// Parses a price.

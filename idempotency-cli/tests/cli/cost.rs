@@ -19,6 +19,12 @@ fn the_page_about_cost_shows_the_tables_of_its_commands() {
 }
 
 #[test]
+fn a_response_that_fits_no_record_is_not_reckoned_as_one_record() {
+    run("cost --response 409344").exits(0).prints("| 400 W ");
+    run("cost --response 409345").fails(2, "stored in pieces");
+}
+
+#[test]
 fn the_readme_shows_a_plan_as_it_is_printed() {
     let ran = run("plan --rate 0.1/s --lifetime 1h --own-bytes 300").exits(0);
     assert!(
