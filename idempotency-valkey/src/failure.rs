@@ -21,6 +21,8 @@ pub(crate) enum Next {
     Fail,
     /// Sends the whole script, which the server does not have.
     SendScript,
+    /// Sends the script instead of `SET`: the server writes nothing now, or does not know this `SET` and so `always` needs the script.
+    AskScript { always: bool },
     /// Sends to this server, which has the key now.
     Follow(Address),
     /// Sends to this server, which gets the key, after `ASKING`.
@@ -32,7 +34,7 @@ pub(crate) enum Next {
 }
 
 /// Returns what a code of the server means: its kind, whether it passes by itself, and what to do. None of them was applied: the server says
-/// so before it performs the command, and what fails in the middle of the script is in the script's reply.
+/// so before it performs the command, which is the last one of the script if it writes.
 fn meaning(code: &str) -> Option<(StoreErrorKind, bool, &'static str)> {
     let advice = match code {
         "LOADING" => "wait until it has loaded its data",
@@ -50,15 +52,14 @@ fn meaning(code: &str) -> Option<(StoreErrorKind, bool, &'static str)> {
         "NOAUTH" => NO_PASSWORD,
         "WRONGPASS" => LOGIN,
         "NOPERM" => PERMISSIONS,
-        "WRONGTYPE" => NO_HASH,
-        // Of the script.
-        "VERSION" => "a later version of this crate wrote the record: use that one",
+        "WRONGTYPE" => FOREIGN,
+        "SYNTAX" => UNKNOWN,
         _ => return None,
     };
     let kind = match code {
         "NOAUTH" | "WRONGPASS" => StoreErrorKind::Credentials,
         "NOPERM" => StoreErrorKind::AccessDenied,
-        "WRONGTYPE" | "VERSION" => StoreErrorKind::WrongSchema,
+        "WRONGTYPE" => StoreErrorKind::WrongSchema,
         _ => StoreErrorKind::Internal,
     };
     let passes = matches!(
@@ -74,10 +75,10 @@ const LOGIN: &str =
     "check IDEMPOTENCY_VALKEY_USER and IDEMPOTENCY_VALKEY_PASSWORD, or those of the URL";
 const DATABASE: &str = "check the database number of the URL, which is 0 in a cluster";
 const NO_PASSWORD: &str = "set IDEMPOTENCY_VALKEY_PASSWORD, or the password in the URL";
-const NO_HASH: &str = "the key of the record holds no hash: another program uses the prefix, so set another one (IDEMPOTENCY_VALKEY_PREFIX, `prefix` of the builder)";
+pub(crate) const FOREIGN: &str = "the key of the record holds no record: another program uses the prefix, so set another one (IDEMPOTENCY_VALKEY_PREFIX, `prefix` of the builder)";
 
 /// What a user of the server needs.
-pub(crate) const PERMISSIONS: &str = "give its user `+evalsha +eval +info +cluster|slots +hgetall +hmget +hset +hdel +del +expire +persist +scan +ping +select +asking` for the keys of the prefix";
+pub(crate) const PERMISSIONS: &str = "give its user `+evalsha +eval +info +cluster|slots +set +get +getex +getrange +del +scan +ping +select +asking` for the keys of the prefix";
 
 impl Failure {
     fn new(kind: StoreErrorKind, text: String, maybe_applied: bool, next: Next) -> Self {
@@ -137,13 +138,26 @@ impl Failure {
 
     /// Returns what an error means that this server replied.
     fn of(error: &str, server: &Address) -> Self {
+        // Redis 6.2 says first where in the script: `@user_script: 9: -OOM ..`.
+        let in_line = error.strip_prefix("@user_script: ");
+        let error = in_line
+            .and_then(|it| it.split_once(": -"))
+            .map_or(error, |(_, it)| it);
         let mut words = error.split(' ');
         let code = words.next().unwrap_or_default();
         let to = words.nth(1).and_then(Address::of);
         let to = to.map(|to| server.named(to.host, to.port));
         // Said in place of a reply to the first command, before the server closes the connection.
         let is_full = code == "ERR" && error.contains("max number of clients");
-        let code = if is_full { "CLIENTS" } else { code };
+        // In a script this one has no code.
+        let is_denied = error.contains("ACL failure") || error.contains("can't run this command");
+        let is_syntax = error == "ERR syntax error";
+        let code = match code {
+            _ if is_full => "CLIENTS",
+            _ if is_denied => "NOPERM",
+            _ if is_syntax => "SYNTAX",
+            code => code,
+        };
         let known = meaning(code);
         // A login and the choice of a database have no code.
         let of_database = error.contains("DB index") || error.contains("SELECT");
@@ -157,30 +171,14 @@ impl Failure {
             ("MOVED", Some(to)) => Next::Follow(to),
             ("ASK", Some(to)) => Next::Ask(to),
             ("NOSCRIPT", _) => Next::SendScript,
+            ("OOM" | "MISCONF" | "NOREPLICAS", _) => Next::AskScript { always: false },
+            ("SYNTAX", _) => Next::AskScript { always: true },
             _ if passes => Next::Pause,
             _ => Next::Fail,
         };
         let text = format!("{server} replied `{}`: {advice}", short(error));
-        // One that is not known can come from the middle of the script.
+        // What is not known may come from something between.
         Self::new(kind, text, known.is_none(), next)
-    }
-
-    /// Returns the failure of a command in the script, with the text of the server.
-    pub(crate) fn in_script(text: &str, has_written: bool, server: &Address) -> Self {
-        // Redis 6.2 says first where: `@user_script: 91: -OOM ..`.
-        let in_line = text.strip_prefix("@user_script: ");
-        let in_line = in_line.and_then(|it| it.split_once(": "));
-        let text = in_line.map_or(text, |(_, text)| text);
-        let text = text.trim_start_matches('-');
-        // In a script this one has no code.
-        let is_denied = text.contains("ACL failure") || text.contains("can't run this command");
-        let denied = format!("NOPERM {text}");
-        let mut failure = Self::of(if is_denied { &denied } else { text }, server);
-        failure.maybe_applied = has_written;
-        if has_written {
-            failure.next = Next::Fail;
-        }
-        failure
     }
 }
 
@@ -221,9 +219,26 @@ mod tests {
             ("BUSY Redis is busy", "Internal", Next::Pause),
             ("ERR max number of clients reached", "Internal", Next::Pause),
             ("READONLY You can't write", "Internal", Next::Pause),
-            ("OOM command not allowed", "Internal", Next::Fail),
-            ("MISCONF Redis is configured", "Internal", Next::Fail),
-            ("NOREPLICAS Not enough", "Internal", Next::Fail),
+            (
+                "OOM command not allowed",
+                "Internal",
+                Next::AskScript { always: false },
+            ),
+            (
+                "MISCONF Redis is configured",
+                "Internal",
+                Next::AskScript { always: false },
+            ),
+            (
+                "NOREPLICAS Not enough",
+                "Internal",
+                Next::AskScript { always: false },
+            ),
+            (
+                "ERR syntax error",
+                "Internal",
+                Next::AskScript { always: true },
+            ),
             ("NOAUTH Authentication required.", "Credentials", Next::Fail),
             (
                 "NOPERM this user has no permissions",
@@ -261,15 +276,15 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_in_the_script_says_itself_whether_something_was_written() {
-        for (text, kind) in [
+    fn a_failure_in_the_script_was_not_applied() {
+        for (line, kind) in [
             ("OOM command not allowed", StoreErrorKind::Internal),
             (
-                "@user_script: 91: -OOM command not allowed",
+                "@user_script: 9: -OOM command not allowed",
                 StoreErrorKind::Internal,
             ),
             (
-                "-READONLY You can't write against a replica",
+                "@user_script: 9: -READONLY You can't write",
                 StoreErrorKind::Internal,
             ),
             (
@@ -277,18 +292,16 @@ mod tests {
                 StoreErrorKind::AccessDenied,
             ),
             (
-                "The user executing the script can't run this command",
+                "ERR The user executing the script can't run this command",
                 StoreErrorKind::AccessDenied,
             ),
         ] {
-            let before = Failure::in_script(text, false, &server());
+            let failure = replied(line);
             assert_eq!(
-                (before.error.kind(), before.maybe_applied),
+                (failure.error.kind(), failure.maybe_applied),
                 (kind, false),
-                "{text}"
+                "{line}"
             );
-            let middle = Failure::in_script(text, true, &server());
-            assert!(middle.maybe_applied && middle.next == Next::Fail, "{text}");
         }
     }
 

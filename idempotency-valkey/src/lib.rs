@@ -1,4 +1,4 @@
-//! The store of the idempotency framework on Valkey and Redis: one script, which evaluates the condition of a write and performs it.
+//! The store of the idempotency framework on Valkey and Redis: a write replaces the value that it has read, in one step.
 //!
 //! Functions use [`idempotency-lambda`](https://docs.rs/idempotency-lambda) with its feature `valkey`, servers `idempotency-http`.
 //!
@@ -13,9 +13,9 @@
 //! | `password`, `address` | the password of a connection; what a URL says |
 //! | `failure` | what an error means: whether the write may be applied, and what to do |
 //! | `info` | what a server says of itself, and whether it can be used |
-//! | `script`, `script.lua`, `compare.lua` | the texts of the script |
-//! | `request` | a write as a run of the script |
-//! | `reply` | the record in the reply of the script |
+//! | `fields` | the stored format: a record as the value of its key |
+//! | `request`, `swap.lua` | a request on one key as a command, and its reply |
+//! | `claims` | the claims that this process has made |
 //! | `connection`, `nodes` | connects, notices a dead connection; finds the server of a key |
 //! | `send` | sends a command, and notes whether it may have been applied |
 //! | `store`, `scan` | the store; the listing of its records |
@@ -25,17 +25,17 @@
 
 mod address;
 mod builder;
+mod claims;
 mod config;
 mod connection;
 mod failure;
+mod fields;
 mod info;
 mod key;
 mod nodes;
 mod password;
-mod reply;
 mod request;
 mod scan;
-mod script;
 mod send;
 mod store;
 

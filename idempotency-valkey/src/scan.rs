@@ -1,22 +1,22 @@
 //! The listing of a store's records: a `SCAN` of each primary.
 
 use idempotency_core::future::BoxFuture;
-use idempotency_core::record::{Record, RecordId, StoredEvent};
-use idempotency_core::store::{
-    Condition, ScanPage, ScanRequest, SendLog, StoreError, StoreErrorKind, StoreScan, UNLISTED,
-};
+use idempotency_core::record::{Attribute, Record, RecordId, StoredEvent};
+use idempotency_core::store::{Condition, ScanPage, ScanRequest, StoreError, StoreScan, UNLISTED};
 use redis::Value;
 use serde_json::json;
 
 use crate::connection::{LONGEST, Server};
 use crate::failure::Failure;
+use crate::fields::{Fields, NoRecord};
 use crate::info::Info;
-use crate::reply::Found;
-use crate::script::{FORMAT, bit, named, names};
 use crate::store::ValkeyStore;
 
 /// The most records of a page. Meanwhile the server serves no other request, and the replies take its memory.
 const MOST_RECORDS: usize = 1_000;
+
+/// How many bytes of a value a listing reads first. What it shows is shorter, but for the trace of an undo.
+const BEGINNING: usize = 4_096;
 
 /// Said of a listing that cannot go on.
 const AGAIN: &str = "the server is no primary any more, so the listing is not complete: list again";
@@ -74,15 +74,7 @@ impl StoreScan for ValkeyStore {
         &'a self,
         id: &'a RecordId,
     ) -> BoxFuture<'a, Result<Option<StoredEvent>, StoreError>> {
-        Box::pin(async move {
-            let found = self.find(id, &SendLog::new()).await?;
-            let event = found.map_or(Ok(None), |found| found.event);
-            event.map_err(|why| {
-                self.rejected(&format!(
-                    "the event of the record `{id}` cannot be read: {why}"
-                ))
-            })
-        })
+        Box::pin(self.event(id))
     }
 }
 
@@ -100,7 +92,7 @@ impl ValkeyStore {
         both.cmd("INFO").arg("replication");
         both.cmd("SCAN").arg(*cursor);
         both.arg("MATCH").arg(self.settings.prefix.pattern(prefix));
-        both.arg("COUNT").arg(limit).arg("TYPE").arg("hash");
+        both.arg("COUNT").arg(limit).arg("TYPE").arg("string");
         let replies = server
             .ask(&both, LONGEST)
             .await
@@ -135,13 +127,12 @@ impl ValkeyStore {
         ids: Vec<RecordId>,
         filter: Option<&Condition>,
     ) -> Result<Vec<(RecordId, Record)>, StoreError> {
-        // The values of the other ones can be long, and are not shown.
-        let unlisted = UNLISTED.iter().fold(0, |all, it| all | bit(*it));
-        let shown = names(!unlisted | filter.map(named).unwrap_or_default());
-        let names: Vec<_> = [FORMAT.0].into_iter().chain(shown).collect();
+        // The rest can be long, and is not shown.
+        let is_whole = filter.is_some_and(names_unlisted);
         let mut commands = redis::pipe();
         for id in &ids {
-            commands.cmd("HMGET").arg(self.key(id)).arg(&names);
+            let command = commands.cmd("GETRANGE");
+            command.arg(self.key(id)).arg(0).arg(BEGINNING - 1);
         }
         let mut replies = Vec::new();
         if !ids.is_empty() {
@@ -150,24 +141,37 @@ impl ValkeyStore {
         }
         let mut records = Vec::new();
         for (id, reply) in ids.into_iter().zip(replies) {
-            let found = match Failure::check(reply, &server.address) {
-                Ok(values) => Found::named(&names, &values),
-                Err(failure) if failure.is_redirect() => self.find(&id, &SendLog::new()).await?,
+            let record = match Failure::check(reply, &server.address) {
+                Ok(Value::BulkString(value)) => match Fields::read_beginning(&value) {
+                    Ok(fields)
+                        if fields.is_cut && (is_whole || !fields.shows_all_that_is_listed()) =>
+                    {
+                        self.record(&id).await?
+                    }
+                    Ok(fields) => Some(fields.record().0),
+                    // Deleted since, or of another program.
+                    Err(NoRecord::Foreign) => None,
+                    Err(why) => return Err(self.no_record(why)),
+                },
+                Ok(_) => None,
+                Err(failure) if failure.is_redirect() => self.record(&id).await?,
                 Err(failure) => return Err(failure.error),
             };
-            // Deleted since, if there is none.
-            let record = found.map(|found| found.record);
             let record = record.filter(|it| filter.is_none_or(|filter| filter.holds(Some(it))));
             records.extend(record.map(|record| (id, record.listed())));
         }
         Ok(records)
     }
+}
 
-    fn rejected(&self, text: &str) -> StoreError {
-        StoreError::new(
-            StoreErrorKind::Rejected,
-            format!("{}: {text}", idempotency_core::store::Store::name(self)),
-        )
+/// Returns true if a condition names an attribute that a listing does not show.
+fn names_unlisted(condition: &Condition) -> bool {
+    use Condition::{All, Any, Below, Differs, Equals, Exists, Missing, NoRecord};
+    let is_unlisted = |it: &Attribute| UNLISTED.contains(it);
+    match condition {
+        NoRecord => false,
+        Exists(it) | Missing(it) | Equals(it, _) | Differs(it, _) | Below(it, _) => is_unlisted(it),
+        All(parts) | Any(parts) => parts.iter().any(names_unlisted),
     }
 }
 

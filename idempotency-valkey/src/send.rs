@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use idempotency_core::store::{SendLog, StoreError};
@@ -13,9 +13,7 @@ use tokio::time::sleep;
 use crate::connection::{Live, Server};
 use crate::failure::{Failure, Next};
 use crate::nodes::Nodes;
-use crate::reply::Reply;
-use crate::request::Request;
-use crate::script::Scripts;
+use crate::request::{Form, Reply, Request, digest};
 
 /// The most pauses of one request. After each it is sent again.
 pub(crate) const MOST_PAUSES: u32 = 4;
@@ -26,48 +24,65 @@ const MOST_REDIRECTS: u32 = 5;
 /// The pause before the second send of a request that a server could not perform yet. It doubles with each further one.
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(25);
 
-/// Sends commands to the servers.
+/// Sends requests to the servers.
 pub(crate) struct Sender {
     pub(crate) nodes: Nodes,
-    pub(crate) scripts: Scripts,
+    /// The digest of the script.
+    digest: String,
+    /// True if this process has sent the whole script. The first request does, so that it need not be asked for it.
+    is_script_sent: AtomicBool,
+    /// True if the server does not know [`Form::Set`] of a request that replaces a value, and of one that creates a key.
+    lacks: [AtomicBool; 2],
 }
 
 impl Sender {
     pub(crate) fn new(nodes: Nodes) -> Self {
         Self {
             nodes,
-            scripts: Scripts::default(),
+            digest: digest(),
+            is_script_sent: AtomicBool::new(false),
+            lacks: Default::default(),
         }
     }
 
-    /// Runs the script: for a write, or to read or try something. It is sent until that is done, or until sending it again could apply a write
-    /// twice, or has no prospect.
+    /// Sends a request until it is done, or until sending it again could apply a write twice, or has no prospect. One that does not count as a
+    /// write `writes` nothing that matters.
     ///
     /// # Errors
     ///
     /// If it failed. `log` says if a write may have been applied.
     pub(crate) async fn run(
         &self,
-        request: &Request,
+        request: Request<'_>,
         writes: bool,
         log: &SendLog,
     ) -> Result<Reply, StoreError> {
-        let is_sent = request.script.is_sent.swap(true, Ordering::Relaxed);
-        let mut whole = (writes && !is_sent).then(|| request.whole());
+        let lacks = &self.lacks[usize::from(request.creates())];
+        let mut form = match request.sets() && !lacks.load(Ordering::Relaxed) {
+            true => Form::Set,
+            false => self.script(),
+        };
         let (mut asking, mut pause) = (false, FIRST_PAUSE);
-        let mut server = self.nodes.of_key(&request.key);
+        let mut server = self.nodes.of_key(request.key);
         let (mut pauses, mut redirects) = (0, 0);
         loop {
-            let command = whole.as_ref().unwrap_or(&request.command);
+            let command = request.command(form, &self.digest);
             let sent = send_once(&server, command, asking, writes, log).await;
-            let failure = match sent.and_then(|reply| Reply::of(reply, &server.address)) {
-                Ok(reply) => return Ok(reply),
+            let replied = sent.and_then(|value| request.reply(form, value, &server.address));
+            let failure = match replied {
+                Ok(Some(reply)) => return Ok(reply),
+                Ok(None) => {
+                    log.ended(false, None);
+                    form = self.script();
+                    continue;
+                }
                 Err(failure) => failure,
             };
             let maybe_applied = writes && failure.maybe_applied;
             let goes_on = match failure.next {
                 Next::Fail => false,
-                Next::SendScript => whole.is_none(),
+                Next::SendScript => form == Form::Digest,
+                Next::AskScript { .. } => form == Form::Set,
                 Next::Follow(_) | Next::Ask(_) => redirects < MOST_REDIRECTS,
                 Next::Pause => pauses < MOST_PAUSES,
                 Next::Elsewhere => pauses < MOST_PAUSES && self.nodes.is_cluster(),
@@ -78,7 +93,11 @@ impl Sender {
             }
             log.ended(false, Some(failure.error));
             match failure.next {
-                Next::SendScript => whole = Some(request.whole()),
+                Next::AskScript { always } => {
+                    lacks.fetch_or(always, Ordering::Relaxed);
+                    form = self.script();
+                }
+                Next::SendScript => form = Form::Whole,
                 Next::Follow(address) => {
                     (asking, redirects) = (false, redirects + 1);
                     self.nodes.learn(&server, true).await;
@@ -94,10 +113,18 @@ impl Sender {
                     (asking, pauses, pause) = (false, pauses + 1, pause * 2);
                     if self.nodes.is_cluster() {
                         self.nodes.learn(&server, false).await;
-                        server = self.nodes.of_key(&request.key);
+                        server = self.nodes.of_key(request.key);
                     }
                 }
             }
+        }
+    }
+
+    /// Returns the form of the next request that runs the script.
+    fn script(&self) -> Form {
+        match self.is_script_sent.swap(true, Ordering::Relaxed) {
+            true => Form::Digest,
+            false => Form::Whole,
         }
     }
 }
@@ -105,7 +132,7 @@ impl Sender {
 /// Sends a command once, and notes it.
 async fn send_once(
     server: &Server,
-    command: &Cmd,
+    command: Cmd,
     asking: bool,
     writes: bool,
     log: &SendLog,
@@ -122,12 +149,12 @@ async fn send_once(
     }
     let check = |reply| Failure::check(reply, &server.address);
     if !asking {
-        let sent = connection.send_packed_command(command);
+        let sent = connection.send_packed_command(&command);
         return check(server.reply(ended, sent, limit).await?);
     }
     // Together, because `ASKING` holds for the next command of the connection.
     let mut both = redis::pipe();
-    both.cmd("ASKING").add_command(command.clone());
+    both.cmd("ASKING").add_command(command);
     let sent = connection.send_packed_commands(&both, 0, 2);
     let mut replies = server
         .reply(ended, sent, limit)

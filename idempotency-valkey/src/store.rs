@@ -2,20 +2,24 @@
 
 use std::fmt;
 use std::future::ready;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use idempotency_core::future::BoxFuture;
-use idempotency_core::record::{Record, RecordId};
+use idempotency_core::record::{Record, RecordId, StoredEvent};
 use idempotency_core::store::events::{keeps_event, permit_events};
 use idempotency_core::store::{
-    RecordWrite, SendLog, Store, StoreError, StoreLimits, StoreReply, StoreRequest, Write,
+    RecordWrite, SendLog, Store, StoreError, StoreErrorKind, StoreLimits, StoreReply, StoreRequest,
+    Write,
 };
 use idempotency_core::time::EpochSeconds;
 
+use crate::claims::Claims;
+use crate::failure::FOREIGN;
+use crate::fields::{Fields, LARGEST_VALUE, NoRecord};
 use crate::key::KeyPrefix;
-use crate::reply::Found;
-use crate::request::{LARGEST_VALUE, Request};
+use crate::request::{Reply, Request};
 use crate::send::Sender;
 
 /// A store of records on a server of Valkey or Redis, or on a cluster.
@@ -35,12 +39,30 @@ use crate::send::Sender;
 pub struct ValkeyStore {
     pub(crate) sender: Sender,
     pub(crate) settings: Settings,
+    claims: Claims,
     /// True if the server was checked, and can be used.
     is_checked: AtomicBool,
 }
 
-/// The id on whose key the start tries what a write needs. It has another form than that of a record.
+/// What the id begins with on whose key the start tries what a write needs. It has another form than that of a record.
 const PROBED: &str = "#warm-up";
+
+/// Said of a server on which the writes of a store would mean something else.
+const STRANGE: &str = "its replies to `SET .. NX GET` or to a script are not those of Valkey or Redis: use one of these";
+
+/// For how many seconds the server keeps that key at most.
+const PROBED_FOR: i64 = 60;
+
+/// How often a write tries to replace what it has read. Each time another write has replaced it first.
+pub(crate) const MOST_RACES: usize = 8;
+
+/// A record as the server has it.
+struct Stored {
+    value: Vec<u8>,
+    record: Record,
+    /// Why its response cannot be read.
+    unreadable: Option<&'static str>,
+}
 
 /// The settings of a store besides its servers.
 #[derive(Clone)]
@@ -70,6 +92,7 @@ impl ValkeyStore {
         Self {
             sender,
             settings,
+            claims: Claims::new(),
             is_checked: AtomicBool::new(false),
         }
     }
@@ -82,8 +105,27 @@ impl ValkeyStore {
         // Boxed, so that the future of every other write stays small.
         Box::pin(async {
             let nodes = &self.sender.nodes;
-            let probe = Request::probe(&self.sender.scripts, self.key(&RecordId::new(PROBED)));
-            self.sender.run(&probe, false, log).await?;
+            // Of this process alone, so that each reply is known.
+            let number = RandomState::new().hash_one(PROBED);
+            let key = self.key(&RecordId::new(format!("{PROBED}-{number:x}")));
+            let probe = Fields::default().to_value();
+            let claim = Request::replace(&key, None, Some(&probe), Some(PROBED_FOR));
+            let other = Request::replace(&key, Some(b"x"), Some(&probe), Some(PROBED_FOR));
+            let present = Reply::Present(Some(probe.clone()));
+            // A reply can be lost, so that of what changes something can be another one.
+            for (request, expected) in [
+                (claim, None),
+                (claim, Some(&present)),
+                (other, Some(&present)),
+                (Request::replace(&key, Some(&probe), None, None), None),
+                (Request::read(&key), Some(&Reply::Present(None))),
+            ] {
+                let reply = self.sender.run(request, false, log).await?;
+                if expected.is_some_and(|expected| *expected != reply) {
+                    return Err(self.rejected(STRANGE));
+                }
+                log.ended(false, None);
+            }
             nodes.learn(nodes.seed(), true).await;
             let is_first = !self.is_checked.swap(true, Ordering::AcqRel);
             if is_first && self.settings.durability == Durability::Asynchronous {
@@ -114,40 +156,148 @@ impl ValkeyStore {
         if keeps_event(record.write) {
             permit_events(self.settings.unencrypted_events, self)?;
         }
-        let (scripts, key) = (&self.sender.scripts, self.key(record.id));
-        let compress_above = self.settings.compress_above;
-        let request = Request::write(scripts, key, record, now(), compress_above)?;
-        let reply = self.sender.run(&request, true, log).await?;
-        let (there, unreadable) = split(reply.found);
-        Ok(match record.write {
-            _ if !reply.is_applied => {
+        let (key, condition) = (self.key(record.id), record.condition);
+        let holds = |it: &Option<Stored>| condition.holds(it.as_ref().map(|it| &it.record));
+        // What is there, or a guess: the server compares it.
+        let mut old = None;
+        if !holds(&old) {
+            let claim = self.claims.take(&key);
+            old = claim.map(|value| self.stored(value)).transpose()?;
+            if !holds(&old) {
+                old = self.read(&key, log).await?;
                 log.ended(false, None);
-                StoreReply::ConditionFailed {
-                    existing: there,
+            }
+        }
+        for _ in 0..MOST_RACES {
+            if !holds(&old) {
+                let (existing, unreadable) = split(old);
+                return Ok(StoreReply::ConditionFailed {
+                    existing,
                     unreadable,
                     maybe_applied: false,
+                });
+            }
+            let new = self.written(record.write, old.as_ref())?;
+            let life = new.as_ref().and_then(|new| new.life(now()));
+            let is_claim = new.as_ref().is_some_and(|new| !new.is_completed());
+            let (old_value, new) = (
+                old.as_ref().map(|it| &*it.value),
+                new.map(|it| it.to_value()),
+            );
+            let request = Request::replace(&key, old_value, new.as_deref(), life);
+            match self.sender.run(request, true, log).await? {
+                Reply::Replaced => {
+                    if let Some(claim) = new.filter(|_| is_claim) {
+                        self.claims.keep(key, claim);
+                    }
+                    return Ok(match record.write {
+                        Write::Put(_) => StoreReply::replaced(split(old).0),
+                        _ => StoreReply::applied(),
+                    });
+                }
+                Reply::Present(value) => {
+                    log.ended(false, None);
+                    old = value.map(|value| self.stored(value)).transpose()?;
                 }
             }
-            Write::Put(_) => StoreReply::replaced(there),
-            _ => StoreReply::applied(),
+        }
+        let text = format!("other requests have changed the record {MOST_RACES} times meanwhile");
+        Err(StoreError::new(StoreErrorKind::Conflict, text))
+    }
+
+    /// Returns what a write makes of a record. `None`: it is deleted.
+    ///
+    /// # Errors
+    ///
+    /// If a value is larger than the store accepts, or if the record has no steps.
+    fn written<'a>(
+        &self,
+        write: &'a Write,
+        old: Option<&'a Stored>,
+    ) -> Result<Option<Fields<'a>>, StoreError> {
+        let above = self.settings.compress_above;
+        let there = old.map(|old| self.fields(&old.value)).transpose()?;
+        let mut fields = there.unwrap_or_default();
+        match write {
+            Write::Put(record) => fields = Fields::of(record, above)?,
+            Write::Update(change) => fields.update(change, above)?,
+            Write::Delete => return Ok(None),
+            Write::Step { .. } if !fields.has_steps() => {
+                return Err(self.rejected("the record was made without steps"));
+            }
+            Write::Step { name, result } => fields.set_step(name, result, above)?,
+        }
+        Ok(Some(fields))
+    }
+
+    /// Reads the value of a key.
+    ///
+    /// # Errors
+    ///
+    /// If it is that of no record.
+    pub(crate) fn fields<'a>(&self, value: &'a [u8]) -> Result<Fields<'a>, StoreError> {
+        Fields::read(value).map_err(|why| self.no_record(why))
+    }
+
+    pub(crate) fn no_record(&self, why: NoRecord) -> StoreError {
+        let text = match why {
+            NoRecord::Foreign => FOREIGN,
+            NoRecord::Later => "a later version of this crate wrote the record: use that one",
+        };
+        StoreError::new(
+            StoreErrorKind::WrongSchema,
+            format!("{}: {text}", self.name()),
+        )
+    }
+
+    pub(crate) fn rejected(&self, text: &str) -> StoreError {
+        StoreError::new(StoreErrorKind::Rejected, format!("{}: {text}", self.name()))
+    }
+
+    fn stored(&self, value: Vec<u8>) -> Result<Stored, StoreError> {
+        let (record, unreadable) = self.fields(&value)?.record();
+        Ok(Stored {
+            value,
+            record,
+            unreadable,
         })
     }
 
+    /// Returns the value of a key, or `None` if there is none.
+    async fn value(&self, key: &str, log: &SendLog) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.sender.run(Request::read(key), false, log).await? {
+            Reply::Present(value) => Ok(value),
+            Reply::Replaced => Ok(None),
+        }
+    }
+
+    async fn read(&self, key: &str, log: &SendLog) -> Result<Option<Stored>, StoreError> {
+        let value = self.value(key, log).await?;
+        value.map(|value| self.stored(value)).transpose()
+    }
+
     /// Returns a record, or `None` if there is none.
-    pub(crate) async fn find(
-        &self,
-        id: &RecordId,
-        log: &SendLog,
-    ) -> Result<Option<Found>, StoreError> {
-        let read = Request::read(&self.sender.scripts, self.key(id));
-        let reply = self.sender.run(&read, false, log).await;
-        reply.map(|reply| reply.found)
+    pub(crate) async fn record(&self, id: &RecordId) -> Result<Option<Record>, StoreError> {
+        let stored = self.read(&self.key(id), &SendLog::new()).await?;
+        Ok(split(stored).0)
+    }
+
+    /// Returns the event of a record.
+    pub(crate) async fn event(&self, id: &RecordId) -> Result<Option<StoredEvent>, StoreError> {
+        let Some(value) = self.value(&self.key(id), &SendLog::new()).await? else {
+            return Ok(None);
+        };
+        self.fields(&value)?.event().map_err(|why| {
+            self.rejected(&format!(
+                "the event of the record `{id}` cannot be read: {why}"
+            ))
+        })
     }
 }
 
 /// Returns the record, if there is one, and why its response cannot be read.
-fn split(found: Option<Found>) -> (Option<Record>, Option<String>) {
-    let (record, unreadable) = found.map(|it| (it.record, it.unreadable)).unzip();
+fn split(stored: Option<Stored>) -> (Option<Record>, Option<String>) {
+    let (record, unreadable) = stored.map(|it| (it.record, it.unreadable)).unzip();
     (record, unreadable.flatten().map(str::to_owned))
 }
 
@@ -171,9 +321,9 @@ impl Store for ValkeyStore {
             }),
             // Of a primary, which the script makes sure of.
             StoreRequest::Read(id, _) => Box::pin(async move {
-                match self.find(id, log).await {
-                    Ok(found) => {
-                        let (record, unreadable) = split(found);
+                match self.read(&self.key(id), log).await {
+                    Ok(stored) => {
+                        let (record, unreadable) = split(stored);
                         StoreReply::Found { record, unreadable }
                     }
                     Err(error) => StoreReply::failed(error),

@@ -27,8 +27,8 @@ fn replies(text: impl Into<Vec<u8>>) -> Does {
     Does::Replies(text.into())
 }
 
-/// The reply of the script to a write that was applied.
-const APPLIED: &str = ":1\r\n";
+/// The reply to a write that was applied.
+const APPLIED: &str = "$-1\r\n";
 
 /// What a good server says of itself.
 const INFO: &str = "redis_version:7.2.4\r\nrole:master\r\nmaxmemory_policy:noeviction\r\n";
@@ -71,16 +71,9 @@ impl Fake {
     }
 
     fn sender(&self) -> Sender {
-        let sender = self.new_sender();
-        let read = Request::read(&sender.scripts, String::new());
-        read.script.is_sent.store(true, Ordering::Relaxed);
+        let sender = sender_to(&self.address);
+        sender.is_script_sent.store(true, Ordering::Relaxed);
         sender
-    }
-
-    /// Returns a sender that has not sent the script yet.
-    fn new_sender(&self) -> Sender {
-        let target = Target::of(&format!("redis://{}", self.address)).unwrap();
-        Sender::new(Nodes::new(Connector { target, tls: None }))
     }
 
     fn does(&self, does: Vec<Does>) {
@@ -90,6 +83,19 @@ impl Fake {
     fn seen(&self) -> Vec<String> {
         self.seen.lock().unwrap().clone()
     }
+}
+
+/// Returns a sender to this server that has sent nothing yet.
+fn new_sender_to(address: &Address) -> Sender {
+    let target = Target::of(&format!("redis://{address}")).unwrap();
+    Sender::new(Nodes::new(Connector { target, tls: None }))
+}
+
+/// As [`new_sender_to`], which knows that the server has no `IFEQ`.
+fn sender_to(address: &Address) -> Sender {
+    let sender = new_sender_to(address);
+    sender.lacks[0].store(true, Ordering::Relaxed);
+    sender
 }
 
 async fn serve(
@@ -157,6 +163,11 @@ fn slots(Address { host, port }: &Address) -> Does {
     replies(format!("*1\r\n*3\r\n:0\r\n:16383\r\n{primary}"))
 }
 
+/// Returns a write that replaces this value.
+fn replaces(old: Option<&'static [u8]>) -> Request<'static> {
+    Request::replace("p:{a}", old, Some(b"2"), None)
+}
+
 /// Sends a write whose caller waits for 5 s. Returns the reply, or the error, and the notes.
 async fn write(sender: &Sender) -> (Result<Reply, StoreError>, SendLog) {
     write_within(sender, Duration::from_secs(5)).await
@@ -165,8 +176,7 @@ async fn write(sender: &Sender) -> (Result<Reply, StoreError>, SendLog) {
 async fn write_within(sender: &Sender, limit: Duration) -> (Result<Reply, StoreError>, SendLog) {
     let log = SendLog::with_limit(limit);
     log.preparing();
-    let request = Request::read(&sender.scripts, "p:{a}".to_owned());
-    let reply = timeout(limit, sender.run(&request, true, &log)).await;
+    let reply = timeout(limit, sender.run(replaces(Some(b"1")), true, &log)).await;
     (reply.expect("the write ends in time"), log)
 }
 
@@ -176,8 +186,7 @@ async fn give_up(sender: &Sender, fake: &Fake) {
         fake.seen().len(),
         SendLog::with_limit(Duration::from_secs(5)),
     );
-    let request = Request::read(&sender.scripts, "p:{a}".to_owned());
-    let mut send = std::pin::pin!(sender.run(&request, true, &log));
+    let mut send = std::pin::pin!(sender.run(replaces(Some(b"1")), true, &log));
     tokio::select! {
         _ = &mut send => panic!("the server does not reply"),
         () = async { while fake.seen().len() == seen { tokio::task::yield_now().await } } => {}
@@ -187,10 +196,11 @@ async fn give_up(sender: &Sender, fake: &Fake) {
 
 #[tokio::test]
 async fn a_process_sends_a_script_whole_the_first_time() {
-    let fake = Fake::new(vec![replies(APPLIED), replies(APPLIED)]).await;
-    let sender = fake.new_sender();
+    let old = replies("-ERR syntax error\r\n");
+    let fake = Fake::new(vec![old, replies(APPLIED), replies(APPLIED)]).await;
+    let sender = new_sender_to(&fake.address);
     assert!(write(&sender).await.0.is_ok() && write(&sender).await.0.is_ok());
-    assert_eq!(fake.seen(), ["EVAL", "EVALSHA"]);
+    assert_eq!(fake.seen(), ["SET", "EVAL", "EVALSHA"]);
 }
 
 #[tokio::test]
@@ -201,7 +211,7 @@ async fn a_script_that_the_server_does_not_have_is_sent_whole() {
     ])
     .await;
     let (reply, log) = write(&fake.sender()).await;
-    assert!(reply.unwrap().is_applied);
+    assert_eq!(reply.unwrap(), Reply::Replaced);
     assert_eq!(fake.seen(), ["EVALSHA", "EVAL"]);
     assert!(
         !log.maybe_again(),
@@ -295,8 +305,8 @@ async fn a_server_that_cannot_be_reached_has_applied_nothing() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let target = Target::of(&format!("redis://{address}")).unwrap();
-    let (reply, log) = write(&Sender::new(Nodes::new(Connector { target, tls: None }))).await;
+    let address = Address::of(&address.to_string()).unwrap();
+    let (reply, log) = write(&sender_to(&address)).await;
     let error = reply.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unreachable);
     assert!(
@@ -339,7 +349,7 @@ async fn a_reply_that_no_request_asked_for_is_that_of_no_later_one() {
     let fake = Fake::new(vec![two, replies(APPLIED)]).await;
     let sender = fake.sender();
     for _ in 0..2 {
-        assert!(write(&sender).await.0.unwrap().is_applied);
+        assert_eq!(write(&sender).await.0.unwrap(), Reply::Replaced);
     }
 }
 
@@ -376,8 +386,7 @@ fn a_connection_that_was_closed_while_the_process_did_nothing_costs_no_send() {
         .enable_all()
         .build();
     let runtime = runtime.unwrap();
-    let target = Target::of(&format!("redis://{address}")).unwrap();
-    let sender = Sender::new(Nodes::new(Connector { target, tls: None }));
+    let sender = sender_to(&Address::of(&address.to_string()).unwrap());
     assert!(runtime.block_on(write(&sender)).0.is_ok());
     is_closed.recv().unwrap();
     sender.nodes.seed().freeze(Duration::from_secs(1));
@@ -419,8 +428,7 @@ async fn a_cluster_is_asked_for_its_slots_all_at_once_so_that_one_server_is_enou
     let next = Fake::new(vec![]).await;
     next.does(vec![slots(&next.address), replies(APPLIED)]);
     let servers: Vec<_> = gone.iter().map(|(_, address)| address.clone()).collect();
-    let target = Target::of(&format!("redis://{}", servers[0])).unwrap();
-    let sender = Sender::new(Nodes::new(Connector { target, tls: None }));
+    let sender = sender_to(&servers[0]);
     sender.nodes.keep(vec![(
         16_383,
         [&servers[1..], std::slice::from_ref(&next.address)].concat(),
@@ -486,20 +494,61 @@ async fn a_reply_that_is_none_of_the_script_may_be_applied() {
 }
 
 #[tokio::test]
-async fn a_failure_in_the_middle_of_the_script_may_be_applied_and_one_before_was_not() {
-    for (code, maybe_applied) in [(3, false), (4, true)] {
-        let failed = replies(format!("*2\r\n:{code}\r\n$8\r\nOOM full\r\n"));
-        let fake = Fake::new(vec![failed]).await;
-        let (reply, log) = write(&fake.sender()).await;
-        assert!(reply.unwrap_err().to_string().contains("OOM full"));
-        assert_eq!(log.maybe_applied(), maybe_applied);
+async fn a_claim_is_one_command_and_a_server_that_cannot_perform_it_runs_the_script() {
+    let run = async |fake: &Fake, sender: &Sender| {
+        let log = SendLog::with_limit(Duration::from_secs(5));
+        log.preparing();
+        let reply = sender.run(replaces(None), true, &log).await;
+        assert!(!log.maybe_applied() || reply.is_ok());
+        (reply.map_err(|error| error.to_string()), fake.seen())
+    };
+    let present = || replies("$1\r\n7\r\n");
+    let found = Ok(Reply::Present(Some(b"7".to_vec())));
+    for refused in ["OOM", "MISCONF", "NOREPLICAS"] {
+        let refused = || replies(format!("-{refused} why\r\n"));
+        let fake = Fake::new(vec![refused(), present(), refused(), refused()]).await;
+        let sender = fake.sender();
+        assert_eq!(run(&fake, &sender).await.0, found);
+        let (reply, seen) = run(&fake, &sender).await;
+        assert!(reply.unwrap_err().contains("why"));
+        assert_eq!(seen, ["SET", "EVALSHA", "SET", "EVALSHA"]);
     }
+    // Nil is what a server without the key replies.
+    let fake = Fake::new(vec![replies("$-1\r\n"), present()]).await;
+    let (sender, log) = (new_sender_to(&fake.address), SendLog::new());
+    let reply = sender.run(replaces(Some(b"1")), true, &log).await;
+    assert_eq!(reply.map_err(|error| error.to_string()), found);
+    assert_eq!(fake.seen(), ["SET", "EVAL"]);
+    // Redis 6.2 has no `NX` beside `GET`.
+    let old = replies("-ERR syntax error\r\n");
+    let fake = Fake::new(vec![old, present(), present()]).await;
+    let sender = new_sender_to(&fake.address);
+    assert_eq!(run(&fake, &sender).await.0, found);
+    assert_eq!(run(&fake, &sender).await.1, ["SET", "EVAL", "EVALSHA"]);
+    // What the server never performs is asked once.
+    let fake = Fake::new(vec![replies("-WRONGTYPE why\r\n")]).await;
+    assert_eq!(run(&fake, &fake.sender()).await.1, ["SET"]);
+}
+
+#[tokio::test]
+async fn a_server_whose_claim_says_nothing_of_the_present_one_is_refused_at_the_start() {
+    let nil = || replies("$-1\r\n");
+    let fake = Fake::new(vec![nil(), nil()]).await;
+    let url = format!("redis://{}", fake.address);
+    let store = crate::ValkeyStore::builder(url).build().unwrap();
+    let start = idempotency_core::store::Store::warm_up(&store, false).await;
+    let error = start.unwrap_err().to_string();
+    assert!(
+        error.contains("are not those of Valkey or Redis"),
+        "{error}"
+    );
+    assert_eq!(fake.seen(), ["SET", "SET"]);
 }
 
 #[tokio::test]
 async fn a_listing_follows_the_keys_that_a_server_is_getting() {
     let keys = "*2\r\n$5\r\np:{a}\r\n$5\r\np:{b}\r\n";
-    let record = || replies(b"*2\r\n:0\r\n$1\r\n\x90\r\n");
+    let record = || replies("$13\r\nidempotency 1\r\n");
     let (getting, having) = (Fake::new(vec![]).await, Fake::new(vec![]).await);
     let moved = || replies(format!("-MOVED 7 {}\r\n", having.address));
     let ask = || replies(format!("-ASK 7 {}\r\n", getting.address));
@@ -508,7 +557,7 @@ async fn a_listing_follows_the_keys_that_a_server_is_getting() {
         replies("$11\r\nrole:master\r\n"),
         replies(format!("*2\r\n$1\r\n0\r\n{keys}")),
         moved(),
-        replies("*1\r\n$1\r\n1\r\n"),
+        record(),
         moved(),
         slots(&having.address),
         record(),

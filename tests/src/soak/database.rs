@@ -17,9 +17,6 @@ use crate::Proxy;
 use crate::postgres;
 use crate::valkey::{self, Frozen};
 
-/// The field with the version of the format, which each write to Valkey has.
-const FORMAT: &str = "v";
-
 /// Which store the function has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SoakStore {
@@ -267,8 +264,9 @@ impl Database {
                 Ok(applied.map(|it| of_request(&it)).collect())
             }
             Self::Valkey { server, .. } => {
-                let changes = lock(server).changes()?;
-                Ok(changes.iter().filter_map(|it| of_change(it)).collect())
+                let (changes, mut records) = (lock(server).changes()?, Records::default());
+                let applied = changes.iter().filter_map(|it| records.change(it));
+                Ok(applied.collect())
             }
             Self::Postgres {
                 server, database, ..
@@ -340,44 +338,47 @@ fn claim_in(request: &Request) -> Option<(String, Claim)> {
     Some((item["owner"]["S"].as_str()?.to_owned(), claim))
 }
 
-/// Returns what a command of Valkey's append-only file wrote, if it wrote fields of a record.
-fn of_change(words: &[String]) -> Option<Applied> {
-    let [command, key, fields @ ..] = words else {
-        return None;
-    };
-    if !command.eq_ignore_ascii_case("HSET") {
-        return None;
-    }
-    let (_, id) = key.strip_suffix('}')?.split_once('{')?;
-    let fields = fields.chunks_exact(2);
-    let fields: BTreeMap<_, _> = fields.map(|it| (it[0].as_str(), it[1].as_str())).collect();
-    let claim = || {
-        let owner = fields
-            .get("owner")
-            .filter(|_| fields["status"] == "INPROGRESS")?;
-        let lease_end_ms: u64 = fields.get("in_progress_expiration")?.parse().ok()?;
-        // The server does not say when. The claim says it by the clock of its process.
-        let lease = u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX);
-        let claim = Claim {
-            at_us: (lease_end_ms - lease) * 1_000,
-            lease_end_us: lease_end_ms * 1_000,
+/// The records of Valkey, of which each change writes all fields.
+#[derive(Default)]
+struct Records(BTreeMap<String, BTreeMap<String, String>>);
+
+impl Records {
+    /// Returns what a command of the append-only file wrote, if it wrote fields of a record.
+    fn change(&mut self, words: &[Vec<u8>]) -> Option<Applied> {
+        let [command, key, values @ ..] = words else {
+            return None;
         };
-        Some(((*owner).to_owned(), claim))
-    };
-    Some(Applied {
-        id: id.to_owned(),
-        claim: fields.get("status").and_then(|_| claim()),
-        renews: renews(
-            &fields
-                .keys()
-                .copied()
-                .filter(|name| *name != FORMAT)
-                .collect::<Vec<_>>(),
-        ),
-        responses: fields
-            .get("data")
-            .map(|it| (*it).to_owned())
-            .into_iter()
-            .collect(),
-    })
+        let key = String::from_utf8_lossy(key);
+        let (_, id) = key.strip_suffix('}')?.split_once('{')?;
+        let before = self.0.remove(id).unwrap_or_default();
+        if !command.eq_ignore_ascii_case(b"SET") {
+            return None;
+        }
+        let fields = valkey::record::fields(values.first()?);
+        let changed = fields
+            .iter()
+            .filter(|(name, it)| before.get(*name) != Some(it));
+        let changed: Vec<_> = changed.map(|(name, _)| name.as_str()).collect();
+        let claim = || {
+            let owner = fields.get("owner").filter(|_| changed.contains(&"owner"))?;
+            let is_claim = fields.get("status")? == "INPROGRESS";
+            let lease_end_ms: u64 = fields.get("in_progress_expiration")?.parse().ok()?;
+            // The server does not say when. The claim says it by the clock of its process.
+            let lease = u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX);
+            let claim = Claim {
+                at_us: (lease_end_ms - lease) * 1_000,
+                lease_end_us: lease_end_ms * 1_000,
+            };
+            is_claim.then_some((owner.clone(), claim))
+        };
+        let data = fields.get("data").filter(|_| changed.contains(&"data"));
+        let applied = Applied {
+            id: id.to_owned(),
+            claim: claim(),
+            renews: renews(&changed),
+            responses: data.into_iter().cloned().collect(),
+        };
+        self.0.insert(id.to_owned(), fields);
+        Some(applied)
+    }
 }

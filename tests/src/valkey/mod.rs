@@ -3,6 +3,7 @@
 //! `tests/scripts/valkey.sh` installs the servers, and names the program of one in a variable. Without it each test fails.
 
 mod cluster;
+pub mod record;
 mod resp;
 mod server;
 mod tunnel;

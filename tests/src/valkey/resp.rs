@@ -55,6 +55,14 @@ impl Reply {
         }
     }
 
+    /// Returns the bytes of a text, or none.
+    pub fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Text(text) => text.clone(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Returns the elements of a list, or none.
     pub fn elements(&self) -> &[Self] {
         match self {

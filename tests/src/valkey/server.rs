@@ -245,7 +245,7 @@ impl Server {
     /// # Errors
     ///
     /// If it cannot be read.
-    pub fn changes(&self) -> Result<Vec<Vec<String>>, BoxError> {
+    pub fn changes(&self) -> Result<Vec<Vec<Vec<u8>>>, BoxError> {
         let mut files = Vec::new();
         for folder in ["", "appendonlydir"] {
             let Ok(entries) = std::fs::read_dir(self.folder.path().join(folder)) else {
@@ -265,7 +265,7 @@ impl Server {
             let bytes = std::fs::read(file)?;
             let mut at = 0;
             while let Some((change, length)) = parse(&bytes[at..]) {
-                changes.push(change.elements().iter().map(Reply::text).collect());
+                changes.push(change.elements().iter().map(Reply::bytes).collect());
                 at += length;
             }
         }

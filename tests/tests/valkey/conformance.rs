@@ -13,7 +13,7 @@ use idempotency_testkit::conformance::{
     ForeignRecord, ForeignValue, StoreFactory, assert_conformance,
 };
 use idempotency_testkit::store::StoreOperation;
-use idempotency_tests::valkey::Server;
+use idempotency_tests::valkey::{Server, record};
 use idempotency_tests::{Proxy, WireFault};
 use idempotency_valkey::ValkeyStore;
 
@@ -46,35 +46,30 @@ impl StoreFactory for Factory {
     ) -> Option<BoxFuture<'a, Result<(), BoxError>>> {
         Some(Box::pin(async {
             let key = format!("idempotency:{{{}}}", id.as_str());
-            let mut words: Vec<&[u8]> = vec![b"HSET", key.as_bytes(), b"v", b"1"];
             let fields = foreign.attributes.iter();
             let fields: Vec<_> = fields
                 .map(|(name, value)| (name, bytes(foreign, name, value)))
                 .collect();
-            for (name, value) in &fields {
-                words.extend([name.as_bytes(), value]);
-            }
-            self.server.ask(&["DEL", &key]);
-            let reply = self.server.ask_bytes(&words).text();
-            reply.parse::<u32>().map(drop).map_err(|_| reply.into())
+            let value = record::value(fields.iter().map(|(name, it)| (name.as_str(), &**it)));
+            let reply = self.server.ask_bytes(&[b"SET", key.as_bytes(), &value]);
+            (reply.text() == "OK")
+                .then_some(())
+                .ok_or("it is not written".into())
         }))
     }
 
     fn lose_next_reply(&self, operation: StoreOperation) -> bool {
-        let kind = match operation {
-            StoreOperation::Put => "put",
-            StoreOperation::Update => "update",
-            StoreOperation::Delete => "delete",
-            _ => return false,
-        };
+        if !matches!(
+            operation,
+            StoreOperation::Put | StoreOperation::Update | StoreOperation::Delete
+        ) {
+            return false;
+        }
         let mut is_done = false;
         self.proxy.choose(move |request| {
-            // The script, the number of keys, the key, then the kind of the write.
-            let is_next = !is_done
-                && request
-                    .arguments
-                    .get(3)
-                    .is_some_and(|it| it == kind.as_bytes());
+            // The script, the number of keys, the key, and of a write two values. The start is no write of a record.
+            let reads = request.arguments.len() == 3;
+            let is_next = !is_done && !reads && !request.says("#warm-up");
             is_done |= is_next;
             is_next.then_some(WireFault::LoseReply)
         });
@@ -82,7 +77,7 @@ impl StoreFactory for Factory {
     }
 }
 
-/// Returns the value as another program writes it into a hash, which has bytes alone: what a store cannot read is no text.
+/// Returns the value as another program writes it into a field, which has bytes alone: what a store cannot read is no text.
 fn bytes(foreign: &ForeignRecord, name: &str, value: &ForeignValue) -> Vec<u8> {
     fn json(value: &ForeignValue) -> String {
         match value {

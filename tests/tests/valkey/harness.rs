@@ -12,8 +12,8 @@ fn an_acknowledged_change_outlives_a_kill() -> Result<(), BoxError> {
     server.ask(&["SET", "key", "value"]);
     server.restart()?;
     assert_eq!(server.ask(&["GET", "key"]).text(), "value");
-    let set = ["SET", "key", "value"].map(str::to_owned).to_vec();
-    assert!(server.changes()?.contains(&set));
+    let set = ["SET", "key", "value"].map(|word| word.as_bytes().to_vec());
+    assert!(server.changes()?.contains(&set.to_vec()));
     Ok(())
 }
 

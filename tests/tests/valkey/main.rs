@@ -25,7 +25,7 @@ use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_lambda::{Backend, BoxError, Deadline, Operation, Outcome, with_backend};
 use idempotency_testkit::SeededRandom;
 use idempotency_testkit::store::StoreExt;
-use idempotency_tests::valkey::Server;
+use idempotency_tests::valkey::{Server, record};
 use idempotency_tests::{End, end, keyed};
 use idempotency_valkey::ValkeyStore;
 use serde_json::json;
@@ -139,5 +139,16 @@ async fn end_lease(store: &Arc<ValkeyStore>, order: &str) {
 
 /// Returns a field of an order's record. It is empty without one.
 fn field(server: &Server, order: &str, name: &str) -> String {
-    server.ask(&["HGET", &record_key(order), name]).text()
+    let value = server.ask(&["GET", &record_key(order)]);
+    let mut fields = record::fields(&value.bytes());
+    fields.remove(name).unwrap_or_default()
+}
+
+/// Writes a record of an order, as another program would.
+fn plant(server: &Server, order: &str, fields: &[(&str, &str)]) {
+    let fields = fields.iter().map(|(name, it)| (*name, it.as_bytes()));
+    let value = record::value(fields);
+    let key = record_key(order);
+    let words = [b"SET".as_slice(), key.as_bytes(), &value];
+    assert_eq!(server.ask_bytes(&words).text(), "OK");
 }

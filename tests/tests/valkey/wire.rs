@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use idempotency_core::record::{Attribute, Record, Status};
-use idempotency_core::store::{
-    Change, Condition, Operand, ScanRequest, StoreReply, StoreScan as _, Write,
-};
-use idempotency_core::time::EpochSeconds;
+use idempotency_core::store::{Condition, Operand, ScanRequest, StoreReply, StoreScan as _, Write};
 use idempotency_lambda::{BoxError, ErrorKind};
 use idempotency_testkit::store::StoreExt;
 use idempotency_tests::End;
@@ -14,7 +11,7 @@ use idempotency_tests::valkey::Server;
 use idempotency_tests::{Proxy, WireFault};
 use serde_json::json;
 
-use super::{Calls, charge, record_key, started, store};
+use super::{Calls, charge, plant, started, store};
 
 const FAULTS: [WireFault; 7] = [
     WireFault::LoseRequest,
@@ -140,91 +137,83 @@ async fn each_path_costs_the_documented_round_trips() -> Result<(), BoxError> {
         let requests = proxy.requests().into_iter();
         requests.map(|request| request.command).collect::<Vec<_>>()
     };
-    // A process sends each script whole once.
-    for command in ["EVAL", "EVALSHA"] {
-        assert!(matches!(calls.call(&store, command).await, End::Ran(_)));
-        assert_eq!(commands(), [command, command]);
-        assert!(matches!(
-            calls.call(&store, command).await,
-            End::Replayed(_)
-        ));
-        assert_eq!(commands(), ["EVALSHA"]);
-        let order = format!("declined {command}");
-        let fails = calls.call_with(&store, order, async || Err("declined".into()));
-        assert_eq!(fails.await, End::Failed("declined".to_owned()));
-        assert_eq!(commands(), ["EVALSHA", command]);
-    }
+    // Redis 6.2 has no `SET .. NX GET`, and no Redis below 8.4 has `IFEQ`.
+    let version = server.ask(&["INFO", "server"]).text();
+    let form = |has: bool| if has { "SET" } else { "EVALSHA" };
+    let claim = form(!version.contains("redis_version:6."));
+    let swap = form(version.contains("valkey_version:"));
+    assert_eq!(calls.call(&store, "1").await, End::Ran(1));
+    assert_eq!(commands(), [claim, swap]);
+    assert_eq!(calls.call(&store, "1").await, End::Replayed(1));
+    assert_eq!(commands(), [claim]);
+    // The failure frees the key.
+    let fails = calls.call_with(&store, "2", async || Err("declined".into()));
+    assert_eq!(fails.await, End::Failed("declined".to_owned()));
+    assert_eq!(commands(), [claim, "EVALSHA"]);
+    // Another process changes the claim meanwhile.
+    let other = super::store(&server.url());
+    let changed = calls.call_with(&store, "3", async || {
+        super::end_lease(&other, "3").await;
+        Ok(())
+    });
+    assert_eq!(changed.await, End::Ran(3));
+    assert_eq!(commands(), [claim, swap, swap]);
     // A server that was restarted does not have the script.
     server.ask(&["SCRIPT", "FLUSH"]);
-    assert!(matches!(calls.call(&store, "EVAL").await, End::Replayed(_)));
-    assert_eq!(commands(), ["EVALSHA", "EVAL"]);
+    let fails = calls.call_with(&store, "4", async || Err("declined".into()));
+    assert_eq!(fails.await, End::Failed("declined".to_owned()));
+    let expected = match claim {
+        "SET" => ["SET", "EVALSHA", "EVAL"],
+        _ => ["EVALSHA", "EVAL", "EVALSHA"],
+    };
+    assert_eq!(commands(), expected);
     Ok(())
 }
 
 /// Results and events can be long, and personal.
 #[tokio::test]
-async fn what_no_caller_asked_for_is_not_sent() -> Result<(), BoxError> {
+async fn a_listing_gets_no_response_and_no_event_that_is_long() -> Result<(), BoxError> {
     let server = Server::start(&[])?;
-    let (store, calls) = (started(&server.url()).await, Calls::default());
-    assert_eq!(calls.call(&store, "1").await, End::Ran(1));
+    let store = started(&server.url()).await;
     let long = "x".repeat(100_000);
-    for name in ["data", "event"] {
-        server.ask(&["HSET", &record_key("1"), name, &long]);
-    }
+    let fields = [("status", "COMPLETED"), ("data", &*long), ("event", &*long)];
+    plant(&server, "1", &fields);
     let sent = || {
         let stats = server.ask(&["INFO", "stats"]).text();
         let mut lines = stats.lines();
         let sent = lines.find_map(|line| line.strip_prefix("total_net_output_bytes:"));
         sent.unwrap().parse::<usize>().unwrap()
     };
+    let listed = async |filter: Option<&Condition>| {
+        let request = ScanRequest {
+            filter,
+            ..ScanRequest::default()
+        };
+        store.scan(request).await.map(|page| page.records.len())
+    };
     let before = sent();
     let status = Operand::Text(Status::InProgress.as_str().to_owned());
     let claimed = Condition::Equals(Attribute::Status, status);
-    let request = |filter| ScanRequest {
-        filter,
-        ..ScanRequest::default()
-    };
-    assert!(
-        store
-            .scan(request(Some(&claimed)))
-            .await?
-            .records
-            .is_empty()
-    );
-    assert_eq!(store.scan(request(None)).await?.records.len(), 1);
+    assert_eq!(listed(Some(&claimed)).await?, 0);
+    assert_eq!(listed(None).await?, 1);
     assert!(sent() < before + long.len());
-
-    let before = sent();
-    let id = idempotency_tests::id(&charge(), &json!("1"));
-    let change = Change {
-        set: Record::default(),
-        remove: Vec::new(),
-    };
-    let reply = store.write(&id, Write::Update(change), &claimed).await;
-    assert!(
-        matches!(reply, StoreReply::ConditionFailed { .. }),
-        "{reply:?}"
+    // Unless the filter asks for it.
+    assert_eq!(
+        listed(Some(&Condition::Missing(Attribute::Steps))).await?,
+        1
     );
-    // The response is, and the event is not.
-    assert!((long.len()..2 * long.len()).contains(&(sent() - before)));
+    assert_eq!(listed(Some(&Condition::Exists(Attribute::Steps))).await?, 0);
     Ok(())
 }
 
-/// The server decides as the protocol does on the record that it returns.
 #[tokio::test]
-async fn a_foreign_record_with_an_event_alone_is_there_and_numbers_compare_as_they_are_read()
--> Result<(), BoxError> {
+async fn a_foreign_record_with_an_event_alone_is_there() -> Result<(), BoxError> {
     let server = Server::start(&[])?;
     let store = started(&server.url()).await;
+    plant(&server, "1", &[("event", "x")]);
     let id = idempotency_tests::id(&charge(), &json!("1"));
-    let change = Change {
-        set: Record::default(),
-        remove: Vec::new(),
-    };
-    server.ask(&["HSET", &record_key("1"), "event", "x"]);
-    let reply = store
-        .write(&id, Write::Update(change.clone()), &Condition::NoRecord)
-        .await;
+    let put = Write::Put(Record::default());
+    let reply = store.write(&id, put, &Condition::NoRecord).await;
     let there = matches!(
         reply,
         StoreReply::ConditionFailed {
@@ -233,49 +222,5 @@ async fn a_foreign_record_with_an_event_alone_is_there_and_numbers_compare_as_th
         }
     );
     assert!(there, "{reply:?}");
-    for text in [
-        "7",
-        "7.0",
-        "7.999",
-        "007.5",
-        "-7",
-        "-007",
-        "-7.5",
-        "-0",
-        "7.",
-        "7.x",
-        "+7",
-        "7e0",
-        "",
-        " 7",
-        "9223372036854775807",
-        "9223372036854775808",
-        "-9223372036854775808",
-        "-9223372036854775809",
-    ] {
-        server.ask(&["HSET", &record_key("1"), "v", "1", "expiration", text]);
-        let StoreReply::Found {
-            record: Some(record),
-            ..
-        } = store.get(&id).await
-        else {
-            panic!("`{text}` is there");
-        };
-        for number in [7, 8, -7, -8, 0, i64::MAX, i64::MIN] {
-            let at = || Operand::Seconds(EpochSeconds::new(number));
-            for condition in [
-                Condition::Equals(Attribute::Expiration, at()),
-                Condition::Differs(Attribute::Expiration, at()),
-                Condition::Below(Attribute::Expiration, at()),
-            ] {
-                let reply = store
-                    .write(&id, Write::Update(change.clone()), &condition)
-                    .await;
-                let is_applied = matches!(reply, StoreReply::Applied { .. });
-                let holds = condition.holds(Some(&record));
-                assert_eq!(is_applied, holds, "{text}: {condition:?}");
-            }
-        }
-    }
     Ok(())
 }
