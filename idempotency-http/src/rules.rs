@@ -46,7 +46,7 @@ pub enum Unstorable {
 
 /// The headers that are stored unless the list is extended. They describe the body, the result and what a browser may do with them, not
 /// the connection, the client's session or this one exchange.
-const STORED: [HeaderName; 25] = [
+const STORED: [HeaderName; 26] = [
     ACCESS_CONTROL_ALLOW_CREDENTIALS,
     ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS,
@@ -72,6 +72,8 @@ const STORED: [HeaderName; 25] = [
     HeaderName::from_static("cross-origin-opener-policy"),
     HeaderName::from_static("cross-origin-resource-policy"),
     HeaderName::from_static("permissions-policy"),
+    // Says to `lambda_http` that it sends the body as text.
+    HeaderName::from_static("x-lambda-http-content-encoding"),
 ];
 
 type Statuses = dyn Fn(StatusCode) -> bool + Send + Sync;

@@ -186,9 +186,12 @@ impl IntoResponse for InMemory {
 mod tests {
     use aws_lambda_events::apigw::ApiGatewayProxyRequest;
     use http::HeaderValue;
-    use lambda_runtime::Context;
+    use idempotency_core::store::MemoryStore;
+    use lambda_runtime::{Context, service_fn};
+    use serde_json::{Value, json};
 
     use super::*;
+    use crate::Operation;
 
     #[test]
     fn only_a_header_that_was_sent_several_times_is_taken_from_all_its_values() {
@@ -209,5 +212,37 @@ mod tests {
         let names: Vec<_> = request.headers.keys().map(HeaderName::as_str).collect();
         // `lambda_http` makes the URL from the header `host`.
         assert_eq!(names, ["host"]);
+    }
+
+    #[tokio::test]
+    async fn a_replay_is_text_if_the_handler_says_that_its_response_is() -> Result<(), BoxError> {
+        let layer = Operation::builder("shop::text")
+            .store(Arc::new(MemoryStore::new()))
+            .http()
+            .shared_by_all_callers()
+            .build()?;
+        let handler = service_fn(async |_: Request| {
+            // `lambda_http` sends a body of this type as base64, unless the second header asks for text.
+            let response = Response::builder().header("content-type", "application/x-receipt");
+            let response = response.header("x-lambda-http-content-encoding", "text");
+            Ok::<_, BoxError>(response.body(HttpBody::from("paid"))?)
+        });
+        let app = layer.layer(handler);
+        let mut events: Value = serde_json::from_str(include_str!("handler/events.json"))?;
+        let event = events["v2"].take().to_string();
+        for replayed in [None, Some("true")] {
+            let event = LambdaEvent::new(serde_json::from_str(&event)?, Context::default());
+            let sent = service(app.clone()).oneshot(event).await;
+            let Ok(FunctionResponse::BufferedResponse(sent)) = sent else {
+                panic!("no response");
+            };
+            let sent = serde_json::to_value(sent)?;
+            assert_eq!(sent["headers"]["idempotent-replayed"].as_str(), replayed);
+            assert_eq!(
+                (&sent["body"], &sent["isBase64Encoded"]),
+                (&json!("paid"), &json!(false))
+            );
+        }
+        Ok(())
     }
 }
