@@ -18,6 +18,7 @@
 //! | `host` | the variables in which a host says what it runs |
 //! | `prefix` | refuses texts that are no key prefix, and shows hidden characters as escapes |
 //! | `pointer` | what a JSON pointer may be, alone and in a list |
+//! | `duration` | durations, as settings have them |
 //! | `settings` | the table of settings, from which both crates take names, variables and accepted values |
 //!
 //! # Examples
@@ -36,6 +37,7 @@
 
 mod ast;
 mod caller;
+mod duration;
 mod error;
 mod events;
 mod function;
@@ -52,6 +54,7 @@ mod tokens;
 
 pub use ast::{Ast, Comparator, Literal, Part};
 pub use caller::{CallerFaults, advise_key, check_caller, check_caller_header};
+pub use duration::parse_duration;
 pub use error::SyntaxError;
 pub use events::{event_type_in, is_event_type};
 pub use function::{Function, is_token};

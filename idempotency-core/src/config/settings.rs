@@ -380,6 +380,8 @@ mod tests {
             "IDEMPOTENCY_ON_IN_PROGRESS is `block`: write one of `reject`, `wait`",
             "IDEMPOTENCY_LOOKUP is `read_first`: write one of `claim-first`, `read-first`",
             "IDEMPOTENCY_LEASE is `soon`: write a duration such as `30s`, `15m` or `1h`",
+            // A month, by the letter.
+            "IDEMPOTENCY_LEASE is `15M`: write a duration such as `30s`, `15m` or `1h`",
             "IDEMPOTENCY_EXPIRES_AFTER is `10ms`: write at least `1s`",
             "IDEMPOTENCY_ON_STORE_ERROR is `run`: write one of `fail`, `run-unprotected`",
             "IDEMPOTENCY_CIRCUIT_BREAKER is `5`: write `true` or `false`",

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use idempotency_expression::{Check, SettingRow};
+use idempotency_expression::{Check, SettingRow, parse_duration};
 
 use super::{ConfigurationError, Variables};
 
@@ -89,8 +89,8 @@ pub(super) fn duration(
         _ => Duration::ZERO,
     };
     let of_variable = read(variables, row.variable(), |text| {
-        let value = humantime::parse_duration(text)
-            .map_err(|_| "write a duration such as `30s`, `15m` or `1h`".to_owned())?;
+        let value = parse_duration(text)
+            .ok_or_else(|| "write a duration such as `30s`, `15m` or `1h`".to_owned())?;
         fits(value, shortest).map(|()| value)
     })?;
     let Some(value) = setting else {

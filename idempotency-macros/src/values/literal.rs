@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use idempotency_expression::{SettingRow, is_token, json_pointers, refuse_prefix};
+use idempotency_expression::{SettingRow, is_token, json_pointers, parse_duration, refuse_prefix};
 use quote::ToTokens;
 use syn::{Error, Expr, ExprLit, Lit};
 
@@ -174,7 +174,7 @@ pub(super) fn choice(
 pub(super) fn duration(name: &str, value: &Expr, shortest: Duration) -> Checked {
     let time = text(name, value)
         .ok()
-        .and_then(|text| humantime::parse_duration(&text).ok());
+        .and_then(|text| parse_duration(&text));
     let Some(time) = time else {
         let wrong =
             "write a duration such as \"30s\", \"15m\" or \"1h\", or the name of a constant";
