@@ -77,7 +77,7 @@ impl<'a> Fields<'a> {
             });
         };
         let mut fields = Self {
-            all: Vec::with_capacity(12),
+            all: Vec::with_capacity(Attribute::ALL.len()),
             is_cut: false,
         };
         while !rest.is_empty() {
@@ -101,7 +101,10 @@ impl<'a> Fields<'a> {
     ///
     /// If a value is larger than the store accepts.
     pub(crate) fn of(record: &'a Record, above: Option<usize>) -> Result<Self, StoreError> {
-        let mut fields = Self::default();
+        let mut fields = Self {
+            all: Vec::with_capacity(Attribute::ALL.len()),
+            is_cut: false,
+        };
         fields.set(record, above)?;
         Ok(fields)
     }
@@ -124,6 +127,7 @@ impl<'a> Fields<'a> {
     }
 
     fn set(&mut self, record: &'a Record, above: Option<usize>) -> Result<(), StoreError> {
+        let is_new = self.all.is_empty();
         for (attribute, value) in record.fields() {
             let name = attribute.default_name();
             let value = match value {
@@ -137,7 +141,10 @@ impl<'a> Fields<'a> {
                     Cow::default()
                 }
             };
-            self.put(name.as_bytes().into(), value);
+            match is_new {
+                true => self.all.push((name.as_bytes().into(), value)),
+                false => self.put(name.as_bytes().into(), value),
+            }
         }
         let steps = record.steps.value().into_iter();
         for (name, result) in steps.flat_map(RecordedSteps::iter) {
@@ -182,11 +189,13 @@ impl<'a> Fields<'a> {
             .all
             .iter()
             .map(|(name, value)| 8 + name.len() + value.len());
-        let mut bytes = Vec::with_capacity(MARK.len() + size.sum::<usize>());
+        let size = MARK.len() + size.sum::<usize>();
+        let mut bytes = Vec::with_capacity(size);
         bytes.extend(MARK);
         for are_listed in [true, false] {
-            let fields = self.all.iter();
-            for (name, value) in fields.filter(|(name, _)| is_listed(name) == are_listed) {
+            // A claim has listed fields alone.
+            let fields = if bytes.len() < size { &*self.all } else { &[] };
+            for (name, value) in fields.iter().filter(|it| is_listed(&it.0) == are_listed) {
                 for text in [name, value] {
                     // No value is longer: see `LARGEST_VALUE`.
                     let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
