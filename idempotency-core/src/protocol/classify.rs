@@ -1,7 +1,7 @@
 //! Classifies a record that prevents a claim. Its tests are rows: `attempt/tests/records.txt`.
 
 use super::CallTerms;
-use super::condition::{claimable, replaceable, takeover};
+use super::condition::{claimable, may_be_claimable, replaceable, takeover};
 use super::policy::OnTimeout;
 use super::undo::Undoing;
 use crate::record::{Field, OwnerToken, Record, Status};
@@ -59,7 +59,8 @@ pub fn classify(existing: &Record, now: EpochMillis, call: &CallTerms) -> Record
             LeaseState::Expired | LeaseState::Unknown => {}
         }
     }
-    if claimable(now, call.policy.on_timeout).holds(Some(existing)) {
+    let is_claimable = || claimable(now, call.policy.on_timeout).holds(Some(existing));
+    if may_be_claimable(existing, now) && is_claimable() {
         return claimable_state(existing, now, call);
     }
     if !same_payload(existing, call) {

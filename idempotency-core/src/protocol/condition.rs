@@ -91,6 +91,14 @@ pub fn claimable(now: EpochMillis, on_timeout: OnTimeout) -> Condition {
     ])
 }
 
+/// Returns false if the record is not in progress and its window runs: no claim may replace it, under any policy.
+///
+/// It makes no condition, because most records that a call finds are responses.
+pub(super) fn may_be_claimable(existing: &Record, now: EpochMillis) -> bool {
+    let is_in_progress = existing.status.value() == Some(&Status::InProgress);
+    is_in_progress || window_expired(now).holds(Some(existing))
+}
+
 /// Returns the condition under which a claim of an operation with steps may replace the current record: it is [`claimable`], and a later
 /// run needs no steps of it, because its window has expired or there are none.
 ///
@@ -309,6 +317,53 @@ fn compare(record: &Record, attribute: Attribute, operand: &Operand) -> Option<O
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_record_that_a_claim_may_replace_may_be_claimable() {
+        let now = EpochMillis::new(60_000);
+        let millis = [
+            Field::Absent,
+            Field::Unreadable,
+            at(0),
+            at(60_000),
+            at(60_001),
+        ];
+        let seconds = [0, 59, 60, 61].map(|it| Field::Value(EpochSeconds::new(it)));
+        let seconds = seconds
+            .into_iter()
+            .chain([Field::Absent, Field::Unreadable]);
+        let (mut claimed, mut kept) = (0, 0);
+        for expiration in seconds {
+            for in_progress_expiration in millis.clone() {
+                for status in ["INPROGRESS", "COMPLETED", "UNDOING", "other", ""] {
+                    for failure in [Field::Absent, Field::Value("Timeout".to_owned())] {
+                        let record = Record {
+                            status: match status {
+                                "" => Field::Unreadable,
+                                status => Field::Value(Status::from_record(status.to_owned())),
+                            },
+                            expiration: expiration.clone(),
+                            in_progress_expiration: in_progress_expiration.clone(),
+                            failure,
+                            ..Record::default()
+                        };
+                        let may_be = may_be_claimable(&record, now);
+                        for policy in [OnTimeout::Rerun, OnTimeout::Hold] {
+                            let is = claimable(now, policy).holds(Some(&record));
+                            assert!(may_be || !is, "{record:?}");
+                            claimed += usize::from(is);
+                        }
+                        kept += usize::from(!may_be);
+                    }
+                }
+            }
+        }
+        assert!(claimed > 100 && kept > 100, "{claimed}, {kept}");
+    }
+
+    fn at(millis: i64) -> Field<EpochMillis> {
+        Field::Value(EpochMillis::new(millis))
+    }
 
     #[test]
     fn only_the_condition_of_a_claim_has_a_time() {
