@@ -1,7 +1,7 @@
 //! Conditions of writes, as data.
 //!
-//! The store in memory and [`classify`](super::classify()) evaluate them here. Every other store renders them in its own
-//! language. There is one definition, so a store and the protocol cannot disagree about what can be claimed.
+//! [`classify`](super::classify()) and the stores that swap whole records evaluate them here, on the record that was read. Every other store
+//! renders them in its own language. There is one definition, so a store and the protocol cannot disagree about what can be claimed.
 
 use std::cmp::Ordering;
 
