@@ -12,6 +12,7 @@ use super::classify::{is_claim_by, is_expired};
 use super::condition::{Condition, held_by};
 use super::effect::{Resend, Write, WriteErrorKind, WriteResult};
 use super::end::StepEnd;
+use super::lease::Lease;
 use super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, backoff, time_limit};
 use super::store_limits::StoreLimits;
 use super::undo::HandlerUndo;
@@ -347,7 +348,7 @@ impl Resend for StepWrite {
 /// How often a step is tried in one run, and how long the pauses between the tries are.
 ///
 /// A pause is random, between zero and its upper bound. The bound doubles with each pause, up to 5 s. A step is tried again only if
-/// the pause and 200 ms are left of the claim's lease.
+/// the pause and 200 ms are left of the claim's lease. If the lease is renewed, it must only last until the next try begins.
 ///
 /// # Examples
 ///
@@ -382,16 +383,24 @@ impl StepRetry {
     }
 
     /// Returns the upper bound of the pause after the try with this number, counted from one. `None` if there is no further try.
-    /// `left` is the time that is left; `None` if that is not known.
-    pub(crate) fn pause(self, tried: u32, left: Option<Duration>) -> Option<Duration> {
+    /// `left` is the time that is left; `None` if that is not known. A `lease` that is renewed lasts longer.
+    pub(crate) fn pause(
+        self,
+        tried: u32,
+        left: Option<Duration>,
+        lease: Option<Lease>,
+    ) -> Option<Duration> {
         if tried >= self.tries {
             return None;
         }
         let doublings = tried.saturating_sub(1).min(16);
         let pause = self.first_pause.saturating_mul(1 << doublings);
         let pause = pause.min(LONGEST_PAUSE);
-        left.is_none_or(|left| left > pause + REPLY_RESERVE)
-            .then_some(pause)
+        let needed = match lease {
+            Some(Lease::Renewed { .. }) => Duration::ZERO,
+            _ => pause + REPLY_RESERVE,
+        };
+        left.is_none_or(|left| left > needed).then_some(pause)
     }
 }
 
@@ -526,8 +535,14 @@ mod tests {
             (long, 3, None, Some(5_000)),
             (long, u32::MAX - 1, None, Some(5_000)),
         ] {
-            let found = retry.pause(tried, left.map(millis));
+            let found = retry.pause(tried, left.map(millis), None);
             assert_eq!(found, pause.map(millis), "{retry:?} {tried} {left:?}");
+        }
+        let (length, at_most) = (millis(3_000), millis(9_000));
+        let renewed = Some(Lease::Renewed { length, at_most });
+        for (left, is_tried) in [(0, false), (1, true)] {
+            let found = StepRetry::tries(2).pause(1, Some(millis(left)), renewed);
+            assert_eq!(found.is_some(), is_tried, "{left}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Runs whose leases are renewed, on clocks that the test moves, and stores that fail.
 
+use std::future::ready;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,9 +16,9 @@ use crate::example::shared::{self, Fault, FaultyStore, THROTTLED};
 use crate::future::BoxFuture;
 use crate::operation::CompiledOperation;
 use crate::outcome::{Outcome, OutcomeKind};
-use crate::protocol::Source;
 use crate::protocol::condition::Condition;
 use crate::protocol::policy::{OnInProgress, OnTimeout, Steps};
+use crate::protocol::{Source, StepRetry};
 use crate::random::{Random, RandomError};
 use crate::record::{RecordId, Status};
 use crate::store::{SendLog, Store, StoreLimits, StoreReply, Write};
@@ -706,6 +707,44 @@ fn a_lease_is_renewed_while_a_step_is_undone() {
             panic!("the call goes on");
         };
         assert_eq!(text(result).as_deref(), Ok("refused"));
+    }
+}
+
+#[test]
+fn a_step_and_its_undo_are_tried_as_often_as_asked_while_a_short_lease_is_renewed() {
+    // Which try of the step succeeds, how often the undo is tried, and how the call ends.
+    for (fate, succeeds, undos, expected) in [
+        (Fate::Applied, 8, 8, Ok("refused")),
+        // It is known after 3 s that another call may run.
+        (Fate::Hangs, 1, 5, Err(ErrorKind::StepNotUndone)),
+    ] {
+        let (clock, backend) = process(RenewalStore::new(fate), Fixed);
+        let operation = operation("shop", |it| {
+            (it.steps, it.lease) = (Some(Steps::Keep), Some(Duration::from_secs(3)));
+        });
+        let tries: [Arc<AtomicI64>; 2] = Default::default();
+        let work = |of: &AtomicI64, succeeds| match of.fetch_add(1, Ordering::Relaxed) + 1 {
+            tried if tried == succeeds => Ok(1_u8),
+            _ => Err(Error::new(ErrorKind::Internal, "bank")),
+        };
+        let [step, undo] = tries.clone();
+        let handler = async move |call: Call| {
+            let named = call.named_step("a").retry(StepRetry::tries(8));
+            let named = named.undo(move |_: u8, _| ready(work(&undo, 8).map(drop)));
+            named.run(|| ready(work(&step, succeeds))).await?;
+            Ok(call.undo("refused".to_owned()))
+        };
+        let mut running = Box::pin(shared::run(&backend, &operation, "1", handler));
+        let ended = (0..400).find_map(|_| {
+            clock.pass(700);
+            match poll(&mut running) {
+                Poll::Ready(result) => Some(text(result)),
+                Poll::Pending => None,
+            }
+        });
+        assert_eq!(ended, Some(expected.map(str::to_owned)), "{fate:?}");
+        let tries = tries.map(|it| it.load(Ordering::Relaxed));
+        assert_eq!(tries, [succeeds, undos], "{fate:?}");
     }
 }
 

@@ -220,7 +220,7 @@ impl<'a> Step<'a> {
                     Ok(result) => return Ok(result),
                     Err(error) => error,
                 };
-                let Some(pause) = retry.pause(tries, call.time_left()) else {
+                let Some(pause) = call.pause(retry, tries) else {
                     return Err(error);
                 };
                 let backend = &call.0.backend;
@@ -296,6 +296,12 @@ impl Call {
             name,
             retry: StepRetry::default(),
         }
+    }
+
+    /// Returns the upper bound of the pause after so many tries of a step. `None` if it is not tried again.
+    fn pause(&self, retry: StepRetry, tries: u32) -> Option<Duration> {
+        let lease = self.claim().map(|terms| terms.lease);
+        retry.pause(tries, self.time_left(), lease)
     }
 
     /// Returns true if the run may still begin an effect.

@@ -192,12 +192,15 @@ impl OpenCall {
                 Ok(None) => return unreadable(),
                 Err(_panic) => return UndoEnd::Panicked,
             };
-            let Some(pause) = retry.pause(tries, call.time_left()) else {
-                return UndoEnd::Failed(error.to_owned());
-            };
-            let backend = &call.0.backend;
-            backend.clock().sleep(backend.jitter(pause)).await;
-            tries += 1;
+            if let Some(pause) = call.pause(retry, tries) {
+                let backend = &call.0.backend;
+                backend.clock().sleep(backend.jitter(pause)).await;
+                if !self.has_expired() {
+                    tries += 1;
+                    continue;
+                }
+            }
+            return UndoEnd::Failed(error.to_owned());
         }
     }
 
