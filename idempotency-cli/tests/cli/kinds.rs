@@ -181,7 +181,7 @@ async fn a_command_says_which_kinds_of_stores_it_is_about() {
     with("shelf").fails(2, "is for the tests of this crate alone");
     with("redis").fails(
         2,
-        "IDEMPOTENCY_STORE is `redis`: write one of `dynamodb`, `memory`",
+        "IDEMPOTENCY_STORE is `redis`: write one of `dynamodb`, `postgres`, `valkey`, `memory`",
     );
     // A table is one of DynamoDB.
     let table = Table::held().await;

@@ -12,6 +12,9 @@ const STORE: &str = "IDEMPOTENCY_STORE";
 /// The name of the kind without the variable.
 const DEFAULT: &str = "dynamodb";
 
+/// The kinds that are behind a feature of their name.
+const OF_FEATURES: [&str; 3] = [DEFAULT, "postgres", "valkey"];
+
 /// The variables of a DynamoDB table. They are known without the feature `dynamodb` too, because a template may set them for
 /// all functions, also for one that has another store.
 const TABLE_VARIABLES: &[&str] = &[
@@ -61,8 +64,8 @@ pub fn variables() -> impl Iterator<Item = &'static str> {
 pub fn chosen(variables: &Variables) -> Result<&str, ConfigurationError> {
     let chosen = variables.value(STORE).unwrap_or(DEFAULT);
     let linked = kinds::<dyn Store>().map(|kind| kind.name);
-    let others = linked.filter(|name| *name != DEFAULT);
-    let names: Vec<_> = [DEFAULT].into_iter().chain(others).collect();
+    let others = linked.filter(|name| !OF_FEATURES.contains(name));
+    let names: Vec<_> = OF_FEATURES.into_iter().chain(others).collect();
     if names.contains(&chosen) {
         return Ok(chosen);
     }
