@@ -36,8 +36,8 @@ idempotency-testkit   retry-safety   retry_safety/index.html
 target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
 found=0
 
-# docs.rs has a nightly compiler; `doc_cfg` is not stable yet. All crates at once, because one by one each compiles most dependencies anew.
-RUSTDOC="$PWD/tests/scripts/unstable-rustdoc.sh" RUSTDOCFLAGS="-D warnings --cfg docsrs" cargo doc --no-deps --all-features --workspace
+# docs.rs has a nightly compiler; `doc_cfg` is not stable yet.
+RUSTDOCFLAGS="-D warnings --cfg docsrs" tests/scripts/doc.sh
 
 for crate in dynamodb-*/ idempotency-*/; do
     crate=${crate%/}

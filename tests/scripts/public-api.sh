@@ -14,9 +14,8 @@ target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, 
 crates=(dynamodb-lean-client dynamodb-writes idempotency-core idempotency-http idempotency-macros idempotency-dynamodb idempotency-postgres idempotency-valkey idempotency-lambda idempotency-testkit)
 different=()
 mkdir -p tests/public-api
-# rustdoc's JSON is not stable yet. All crates at once, because one by one each compiles most dependencies anew.
-RUSTDOC="$PWD/tests/scripts/unstable-rustdoc.sh" RUSTDOCFLAGS="-Z unstable-options --output-format json --cap-lints allow" \
-    cargo doc --quiet --no-deps --all-features --workspace --lib
+# rustdoc's JSON is not stable yet.
+RUSTDOCFLAGS="-Z unstable-options --output-format json --cap-lints allow" tests/scripts/doc.sh --quiet --lib
 # With the versions of the workspace, so that most of it is compiled already.
 cp Cargo.lock tests/public-api/
 cargo build --quiet --manifest-path tests/public-api/Cargo.toml --target-dir "$target"
