@@ -314,6 +314,10 @@ fn record_id(text: &str) -> Result<RecordId, String> {
         let remedy = "it has a line break or another hidden character: write the key alone, which is the first line of `idempotency key`";
         return Err(remedy.to_owned());
     }
+    // A prefix of Powertools can have single blanks inside.
+    if text.starts_with(char::is_whitespace) || text.contains("  ") {
+        return Err("it has blanks before the key: write the key alone".to_owned());
+    }
     if let Some(record) = record_of_piece(text) {
         return Err(format!(
             "it is a piece of a large response: give the key of its record, `{record}`"

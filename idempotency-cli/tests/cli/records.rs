@@ -313,6 +313,14 @@ async fn a_key_with_hidden_characters_is_listed_with_escapes_and_refused_with_th
         .hides("\u{1b}");
 }
 
+#[test]
+fn a_key_is_refused_with_what_stood_before_it_where_it_was_copied() {
+    for before in [" ", "\u{a0}", "key          "] {
+        let copied = command(&format!("get '{before}{KEY}'"));
+        finish(copied, "").fails(2, "it has blanks before the key");
+    }
+}
+
 /// Starts a server that responds to each request as DynamoDB does, with this date and item. Returns its address.
 fn dynamodb_at(date: &'static str, item: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
