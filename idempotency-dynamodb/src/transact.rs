@@ -206,6 +206,7 @@ impl Transactional for Call {
 ///
 /// - All of them are applied and the response is stored, or nothing is. If the handler returns an error, panics, or returns a
 ///   response that by policy is not stored, none of them is applied.
+/// - Over HTTP the status decides, also of an `Err` in axum: 409 and 500 drop them; 402 and 422 are stored, and apply them.
 /// - A condition that does not hold ends the call in `TransactionRejected`, with the position of the write and, if the write asks for
 ///   it (`return_values_on_condition_check_failure`), the current item as a `HashMap<String, AttributeValue>`. The key is free again.
 /// - A handler cannot read what it has staged.
