@@ -103,10 +103,13 @@ pub(crate) async fn invoke(
     let header = |name| response.headers().get(name).map(str::to_owned);
     let status = response.status().as_u16();
     if !response.status().is_success() {
-        let refusal = refusal(status, header("x-amzn-errortype"), &payload);
+        let error_type = header("x-amzn-errortype");
+        // Without a type it is the response of a proxy, which can have waited for Lambda.
+        let is_of_lambda = error_type.is_some();
+        let refusal = refusal(status, error_type, &payload);
         // An error of the service itself can follow a run.
         return Err(match status {
-            400..500 => failed(refusal),
+            400..500 if is_of_lambda => failed(refusal),
             _ => doubtful(&*BoxError::from(refusal)),
         });
     }
@@ -143,7 +146,7 @@ fn refusal(status: u16, error_type: Option<String>, payload: &str) -> String {
         "" => String::new(),
         code => format!(", {code}"),
     };
-    format!("Lambda responded with status {status}{code}: {message}{remedy}")
+    format!("the response has the status {status}{code}: {message}{remedy}")
 }
 
 /// Returns the signed request.
@@ -256,7 +259,7 @@ mod tests {
             ),
             (refusal(502, None, "<html>"), "502: no message"),
         ] {
-            let expected = format!("Lambda responded with status {expected}");
+            let expected = format!("the response has the status {expected}");
             assert_eq!(said, expected);
         }
     }

@@ -186,7 +186,7 @@ async fn a_held_key_stays_held_until_it_is_resolved_and_then_its_event_runs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_function_that_is_not_there_or_not_reached_was_not_invoked() {
     let shop = Shop::declined("elsewhere").await;
-    let expected = "the function `refund` was not invoked: Lambda responded with status 404, ResourceNotFoundException: ";
+    let expected = "the function `refund` was not invoked: the response has the status 404, ResourceNotFoundException: ";
     shop.replay("refund --yes").await.fails(1, expected);
 
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -197,18 +197,34 @@ async fn a_function_that_is_not_there_or_not_reached_was_not_invoked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_function_that_breaks_off_may_have_run() {
+async fn a_function_may_have_run_unless_lambda_itself_refuses_it() {
     let shop = Shop::declined("broken").await;
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    let server = std::thread::spawn(move || {
-        use std::io::Read as _;
-        let (mut stream, _) = listener.accept().unwrap();
-        stream.read_exact(&mut [0; 64]).unwrap();
-    });
-    let ran = shop.replay_at(&endpoint, "charge --yes").await;
-    server.join().unwrap();
-    ran.fails(1, "and it may have run").hides("4242");
+    for (response, expected) in [
+        ("", "and it may have run"),
+        // Of a proxy that waited for Lambda.
+        ("408 Request Timeout\r\n", "and it may have run"),
+        (
+            "429 Too Many Requests\r\nx-amzn-errortype: TooManyRequestsException\r\n",
+            "was not invoked",
+        ),
+    ] {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            use std::io::{Read as _, Write as _};
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_exact(&mut [0; 64]).unwrap();
+            if !response.is_empty() {
+                let text = format!("HTTP/1.1 {response}content-length: 0\r\n\r\n");
+                stream.write_all(text.as_bytes()).unwrap();
+                // The rest of the request.
+                let _ = stream.read_to_end(&mut Vec::new());
+            }
+        });
+        let ran = shop.replay_at(&endpoint, "charge --yes").await;
+        server.join().unwrap();
+        ran.fails(1, expected).hides("4242");
+    }
 }
 
 #[tokio::test]
