@@ -23,7 +23,7 @@ pub const DEFAULT_THRESHOLD: Option<usize> = if ZSTD_IS_COMPILED_IN {
 pub fn threshold(variables: &Variables) -> Result<Option<usize>, ConfigurationError> {
     match variables.value(COMPRESS_ABOVE) {
         None => Ok(DEFAULT_THRESHOLD),
-        Some("off") => Ok(None),
+        Some(off) if off.eq_ignore_ascii_case("off") => Ok(None),
         Some(bytes) => bytes.parse().map(Some).map_err(|_| {
             let remedy = "write a number of bytes, such as `16384`, or `off`";
             ConfigurationError::value(COMPRESS_ABOVE, bytes, remedy)

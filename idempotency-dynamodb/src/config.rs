@@ -297,8 +297,10 @@ mod tests {
         };
         let default = cfg!(feature = "zstd").then_some(16_384);
         assert_eq!(read(&[]), Ok((default, true)));
-        let both_off = [(COMPRESS_ABOVE, "off"), (LARGE_RESPONSES, "off")];
-        assert_eq!(read(&both_off), Ok((None, false)));
+        for off in ["off", "Off"] {
+            let both_off = [(COMPRESS_ABOVE, off), (LARGE_RESPONSES, off)];
+            assert_eq!(read(&both_off), Ok((None, false)));
+        }
         let set = [(COMPRESS_ABOVE, "1000"), (LARGE_RESPONSES, "split")];
         assert_eq!(read(&set), Ok((Some(1_000), true)));
     }

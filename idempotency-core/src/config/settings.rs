@@ -182,7 +182,7 @@ impl Settings {
         let setting = self.store_event.as_deref();
         let value = setting
             .or_else(|| variables.value(const { SettingRow::in_code("store_event").variable() }));
-        value.filter(|value| *value != "off")
+        value.filter(|value| !value.eq_ignore_ascii_case("off"))
     }
 
     /// Returns the policy, from settings, variables and defaults.

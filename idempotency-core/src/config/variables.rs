@@ -84,7 +84,8 @@ impl Variables {
 }
 
 impl Variables {
-    /// Returns true if a variable has the second of two values, and false if it has the first one, which is the default.
+    /// Returns true if a variable has the second of two values, in upper or lower case, and false if it has the first one, which is the
+    /// default.
     ///
     /// # Errors
     ///
@@ -96,11 +97,13 @@ impl Variables {
         values: [&str; 2],
         remedy: &str,
     ) -> Result<bool, ConfigurationError> {
-        match self.value(name) {
-            None => Ok(false),
-            Some(value) if value == values[0] => Ok(false),
-            Some(value) if value == values[1] => Ok(true),
-            Some(value) => Err(ConfigurationError::value(name, value, remedy)),
+        let Some(value) = self.value(name) else {
+            return Ok(false);
+        };
+        match values.map(|known| value.eq_ignore_ascii_case(known)) {
+            [true, _] => Ok(false),
+            [_, true] => Ok(true),
+            _ => Err(ConfigurationError::value(name, value, remedy)),
         }
     }
 

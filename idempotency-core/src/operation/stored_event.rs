@@ -43,7 +43,7 @@ impl Keeps {
     /// Returns what the setting says: `all`, an expression, or nothing.
     pub(super) fn of(setting: Option<&str>) -> Result<Option<Self>, ConfigurationError> {
         match setting {
-            Some("all") => Ok(Some(Self::Whole)),
+            Some(all) if all.eq_ignore_ascii_case("all") => Ok(Some(Self::Whole)),
             other => Ok(compile("store_event", other)?.map(Self::Selected)),
         }
     }
@@ -154,15 +154,16 @@ mod tests {
         let by_variable = CompiledOperation::new("a", &settings, &variables).unwrap();
         let identity = by_variable.identify(EVENT, None).unwrap();
         assert_eq!(kept(&identity), Some(r#"{"id": 7}"#));
-        let off = shared::settings(|it| it.store_event = Some("off".into()));
-        let off = CompiledOperation::new("a", &off, &variables).unwrap();
-        assert_eq!(kept(&off.identify(EVENT, None).unwrap()), None);
+        for off in ["off", "OFF"] {
+            let off = shared::settings(|it| it.store_event = Some(off.into()));
+            assert_eq!(off.store_event(&variables), None);
+        }
     }
 
     #[test]
     fn all_keeps_the_text_as_it_was_sent() {
-        for key in [None, Some("id")] {
-            let whole = operation(key, "all");
+        for (key, all) in [(None, "all"), (Some("id"), "All")] {
+            let whole = operation(key, all);
             assert_eq!(kept(&whole.identify(EVENT, None).unwrap()), Some(EVENT));
             let value = serde_json::json!({ "id": 7, "note": "é" });
             let identity = whole.identify_value(&value, None).unwrap();
