@@ -14,11 +14,13 @@ use idempotency_core::store::{
     Write,
 };
 use idempotency_core::time::EpochSeconds;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
 
 use crate::claims::Claims;
 use crate::failure::FOREIGN;
 use crate::fields::{Fields, LARGEST_VALUE, NoRecord};
-use crate::key::KeyPrefix;
+use crate::key::{KeyPrefix, slot};
 use crate::request::{Reply, Request};
 use crate::send::Sender;
 
@@ -40,6 +42,8 @@ pub struct ValkeyStore {
     pub(crate) sender: Sender,
     pub(crate) settings: Settings,
     claims: Claims,
+    /// Held while a step is recorded, so that those of one key come in turn: each writes the whole record.
+    steps: Box<[Mutex<()>]>,
     /// True if the server was checked, and can be used.
     is_checked: AtomicBool,
 }
@@ -53,8 +57,14 @@ const STRANGE: &str = "its replies to `SET .. NX GET` or to a script are not tho
 /// For how many seconds the server keeps that key at most.
 const PROBED_FOR: i64 = 60;
 
+/// How many keys can record a step at the same time.
+const LANES: usize = 256;
+
+/// How long a step waits for those before it. The future of one of them may no longer be polled.
+const TURN: Duration = Duration::from_secs(1);
+
 /// How often a write tries to replace what it has read. Each time another write has replaced it first.
-pub(crate) const MOST_RACES: usize = 8;
+const MOST_RACES: usize = 1_000;
 
 /// A record as the server has it.
 struct Stored {
@@ -93,6 +103,7 @@ impl ValkeyStore {
             sender,
             settings,
             claims: Claims::new(),
+            steps: (0..LANES).map(|_| Mutex::default()).collect(),
             is_checked: AtomicBool::new(false),
         }
     }
@@ -157,6 +168,13 @@ impl ValkeyStore {
             permit_events(self.settings.unencrypted_events, self)?;
         }
         let (key, condition) = (self.key(record.id), record.condition);
+        let _turn = match record.write {
+            Write::Step { .. } => {
+                let steps = self.steps[usize::from(slot(&key)) % LANES].lock();
+                Box::pin(timeout(TURN, steps)).await.ok()
+            }
+            _ => None,
+        };
         let holds = |it: &Option<Stored>| condition.holds(it.as_ref().map(|it| &it.record));
         // What is there, or a guess: the server compares it.
         let mut old = None;

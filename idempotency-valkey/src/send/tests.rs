@@ -546,6 +546,35 @@ async fn a_server_whose_claim_says_nothing_of_the_present_one_is_refused_at_the_
 }
 
 #[tokio::test]
+async fn a_step_whose_future_is_not_polled_holds_up_no_other_one() {
+    use idempotency_core::record::{Attribute, Data, RecordId};
+    use idempotency_core::store::{Condition, Store as _, StoreReply, StoreRequest, Write};
+    let value = replies(bulk("idempotency 1\0\0\0\x05steps\0\0\0\0"));
+    let fake = Fake::new(vec![value; 4]).await;
+    let url = format!("redis://{}", fake.address);
+    let store = crate::ValkeyStore::builder(url).build().unwrap();
+    let (id, has_steps) = (RecordId::new("a"), Condition::Exists(Attribute::Steps));
+    let step = |name: &str| Write::Step {
+        name: name.to_owned(),
+        result: Data::new("1"),
+    };
+    let (first, second, log) = (step("a"), step("b"), SendLog::new());
+    let send = |write| store.send(StoreRequest::write(&id, write, &has_steps), &log);
+    assert!(store.record(&id).await.unwrap().is_some());
+    tokio::time::pause();
+    // Once, so that it has begun.
+    let mut first = send(&first);
+    let polled =
+        std::future::poll_fn(|context| std::task::Poll::Ready(first.as_mut().poll(context)));
+    assert!(polled.await.is_pending());
+    let second = timeout(Duration::from_secs(9), send(&second)).await;
+    assert!(
+        matches!(second, Ok(StoreReply::Applied { .. })),
+        "{second:?}"
+    );
+}
+
+#[tokio::test]
 async fn a_listing_follows_the_keys_that_a_server_is_getting() {
     let keys = "*2\r\n$5\r\np:{a}\r\n$5\r\np:{b}\r\n";
     let record = || replies("$13\r\nidempotency 1\r\n");

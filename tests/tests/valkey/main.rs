@@ -11,6 +11,7 @@ mod harness;
 mod password;
 mod server;
 mod soak;
+mod steps;
 mod tls;
 mod wire;
 
