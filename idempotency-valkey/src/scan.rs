@@ -127,8 +127,7 @@ impl ValkeyStore {
         ids: Vec<RecordId>,
         filter: Option<&Condition>,
     ) -> Result<Vec<(RecordId, Record)>, StoreError> {
-        // The rest can be long, and is not shown.
-        let is_whole = filter.is_some_and(names_unlisted);
+        let asks_rest = filter.is_some_and(names_unlisted);
         let mut commands = redis::pipe();
         for id in &ids {
             let command = commands.cmd("GETRANGE");
@@ -142,17 +141,24 @@ impl ValkeyStore {
         let mut records = Vec::new();
         for (id, reply) in ids.into_iter().zip(replies) {
             let record = match Failure::check(reply, &server.address) {
-                Ok(Value::BulkString(value)) => match Fields::read_beginning(&value) {
-                    Ok(fields)
-                        if fields.is_cut && (is_whole || !fields.shows_all_that_is_listed()) =>
-                    {
-                        self.record(&id).await?
+                Ok(Value::BulkString(value)) => {
+                    // More can follow, also where a field ends.
+                    let is_cut = value.len() == BEGINNING;
+                    let read = if is_cut {
+                        Fields::read_beginning
+                    } else {
+                        Fields::read
+                    };
+                    match read(&value) {
+                        Ok(fields) if is_cut && (asks_rest || !fields.has_unlisted()) => {
+                            self.record(&id).await?
+                        }
+                        Ok(fields) => Some(fields.record().0),
+                        // Deleted since, or of another program.
+                        Err(NoRecord::Foreign) => None,
+                        Err(why) => return Err(self.no_record(why)),
                     }
-                    Ok(fields) => Some(fields.record().0),
-                    // Deleted since, or of another program.
-                    Err(NoRecord::Foreign) => None,
-                    Err(why) => return Err(self.no_record(why)),
-                },
+                }
                 Ok(_) => None,
                 Err(failure) if failure.is_redirect() => self.record(&id).await?,
                 Err(failure) => return Err(failure.error),

@@ -206,6 +206,33 @@ async fn a_listing_gets_no_response_and_no_event_that_is_long() -> Result<(), Bo
     Ok(())
 }
 
+/// It reads the beginning of each value, which can end where a field does.
+#[tokio::test]
+async fn a_listing_shows_and_compares_each_field_of_a_value_of_any_length() -> Result<(), BoxError>
+{
+    let server = Server::start(&[])?;
+    let store = started(&server.url()).await;
+    let mut expected = 0;
+    for length in 3_980..4_080 {
+        let text = "x".repeat(length);
+        let listed = [("failure", &*text), ("decision", "{}")];
+        plant(&server, &format!("listed {length}"), &listed);
+        let fields = [("data", &*text), ("steps", "")];
+        plant(&server, &format!("not listed {length}"), &fields);
+        expected += 1;
+    }
+    for attribute in [Attribute::Decision, Attribute::Steps] {
+        let filter = Condition::Exists(attribute);
+        let request = ScanRequest {
+            filter: Some(&filter),
+            ..ScanRequest::default()
+        };
+        let found = store.scan(request).await?.records.len();
+        assert_eq!(found, expected, "{attribute:?}");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_foreign_record_with_an_event_alone_is_there() -> Result<(), BoxError> {
     let server = Server::start(&[])?;
