@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::ready;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use idempotency_core::future::BoxFuture;
 use idempotency_core::record::{Record, RecordId, StoredEvent};
@@ -52,7 +52,8 @@ pub struct ValkeyStore {
 const PROBED: &str = "#warm-up";
 
 /// Said of a server on which the writes of a store would mean something else.
-const STRANGE: &str = "its replies to `SET .. NX GET` or to a script are not those of Valkey or Redis: use one of these";
+const STRANGE: &str =
+    "its replies to `SET` or to a script are not those of Valkey or Redis: use one of these";
 
 /// For how many seconds the server keeps that key at most.
 const PROBED_FOR: i64 = 60;
@@ -116,23 +117,23 @@ impl ValkeyStore {
         // Boxed, so that the future of every other write stays small.
         Box::pin(async {
             let nodes = &self.sender.nodes;
-            // Of this process alone, so that each reply is known.
-            let number = RandomState::new().hash_one(PROBED);
+            // Of this process alone, so that each reply is known: also if it was restored from a snapshot.
+            let number = RandomState::new().hash_one(SystemTime::now());
             let key = self.key(&RecordId::new(format!("{PROBED}-{number:x}")));
-            let probe = Fields::default().to_value();
-            let claim = Request::replace(&key, None, Some(&probe), Some(PROBED_FOR));
-            let other = Request::replace(&key, Some(b"x"), Some(&probe), Some(PROBED_FOR));
-            let present = Reply::Present(Some(probe.clone()));
-            // A reply can be lost, so that of what changes something can be another one.
+            let swap = |old, new| Request::replace(&key, old, new, Some(PROBED_FOR));
+            let there = |value: &[u8]| Some(Reply::Present(Some(value.to_vec())));
+            // None is a record. A reply can be lost, so that of what changes something can be another one.
+            let [one, two, other] = [&b"1"[..], b"2", b"3"].map(Some);
             for (request, expected) in [
-                (claim, None),
-                (claim, Some(&present)),
-                (other, Some(&present)),
-                (Request::replace(&key, Some(&probe), None, None), None),
-                (Request::read(&key), Some(&Reply::Present(None))),
+                (swap(None, one), None),
+                (swap(None, other), there(b"1")),
+                (swap(one, two), None),
+                (swap(one, other), there(b"2")),
+                (swap(two, None), None),
+                (Request::read(&key), Some(Reply::Present(None))),
             ] {
                 let reply = self.sender.run(request, false, log).await?;
-                if expected.is_some_and(|expected| *expected != reply) {
+                if expected.is_some_and(|expected| expected != reply) {
                     return Err(self.rejected(STRANGE));
                 }
                 log.ended(false, None);

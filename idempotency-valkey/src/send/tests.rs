@@ -531,18 +531,34 @@ async fn a_claim_is_one_command_and_a_server_that_cannot_perform_it_runs_the_scr
 }
 
 #[tokio::test]
-async fn a_server_whose_claim_says_nothing_of_the_present_one_is_refused_at_the_start() {
+async fn a_server_whose_replies_mean_something_else_is_refused_at_the_start() {
     let nil = || replies("$-1\r\n");
-    let fake = Fake::new(vec![nil(), nil()]).await;
-    let url = format!("redis://{}", fake.address);
-    let store = crate::ValkeyStore::builder(url).build().unwrap();
-    let start = idempotency_core::store::Store::warm_up(&store, false).await;
-    let error = start.unwrap_err().to_string();
-    assert!(
-        error.contains("are not those of Valkey or Redis"),
-        "{error}"
-    );
-    assert_eq!(fake.seen(), ["SET", "SET"]);
+    let there = |value| replies(bulk(value));
+    for (does, seen) in [
+        // It does not say what prevents a claim.
+        (vec![nil(), nil()], 2),
+        // It replaces a value without a comparison.
+        (
+            vec![
+                nil(),
+                there("1"),
+                there("1"),
+                there("2"),
+                there("3"),
+                there("3"),
+            ],
+            6,
+        ),
+    ] {
+        let fake = Fake::new(does).await;
+        let url = format!("redis://{}", fake.address);
+        let store = crate::ValkeyStore::builder(url).build().unwrap();
+        let start = idempotency_core::store::Store::warm_up(&store, false).await;
+        let error = start.unwrap_err().to_string();
+        let strange = error.contains("are not those of Valkey or Redis");
+        assert!(strange, "{error}");
+        assert_eq!(fake.seen().len(), seen);
+    }
 }
 
 #[tokio::test]
