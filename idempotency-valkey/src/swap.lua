@@ -1,5 +1,5 @@
 -- Replaces the value of a key if it is the one that was read. Returns nil if it did, otherwise the present value, or 0 if there is none.
--- An empty old value stands for no key, an empty new one deletes the key. Without an old one nothing is replaced, without seconds the key stays.
+-- An empty old value stands for no key, an empty new one deletes the key. An empty value is never replaced: another program wrote it. Without an old one nothing is replaced, without seconds the key stays.
 local key, old, new, seconds = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local function failed(reply)
   return type(reply) == 'table' and reply.err
@@ -7,7 +7,7 @@ end
 
 local found = redis.pcall('GET', key)
 if failed(found) then return found end
-if (found or '') ~= old then
+if found == '' or (found or '') ~= old then
   -- Changes nothing. A server that is no primary any more refuses it: its value can be old. One that must not write now still has the last one.
   local tried = redis.pcall('GETEX', key)
   local error = failed(tried)

@@ -253,7 +253,11 @@ async fn a_key_that_holds_another_type_is_left_alone() -> Result<(), BoxError> {
     let server = Server::start(&[])?;
     let key = record_key("1");
     let text = "another program uses the prefix, so set another one (IDEMPOTENCY_VALKEY_PREFIX, `prefix` of the builder)";
-    for write in [&["SET", &key, "x"][..], &["HSET", &key, "x", "y"]] {
+    for write in [
+        &["SET", &key, "x"][..],
+        &["SET", &key, ""],
+        &["HSET", &key, "x", "y"],
+    ] {
         server.ask(&["DEL", &key]);
         server.ask(write);
         assert_said(&server.url(), "", text).await;
