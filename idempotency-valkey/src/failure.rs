@@ -34,7 +34,7 @@ pub(crate) enum Next {
 }
 
 /// Returns what a code of the server means: its kind, whether it passes by itself, and what to do. None of them was applied: the server says
-/// so before it performs the command, which is the last one of the script if it writes.
+/// so before it performs the command, which is the only one of the script that changes something.
 fn meaning(code: &str) -> Option<(StoreErrorKind, bool, &'static str)> {
     let advice = match code {
         "LOADING" => "wait until it has loaded its data",

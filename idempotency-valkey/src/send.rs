@@ -29,8 +29,6 @@ pub(crate) struct Sender {
     pub(crate) nodes: Nodes,
     /// The digest of the script.
     digest: String,
-    /// True if this process has sent the whole script. The first request does, so that it need not be asked for it.
-    is_script_sent: AtomicBool,
     /// True if the server does not know [`Form::Set`] of a request that replaces a value, and of one that creates a key.
     lacks: [AtomicBool; 2],
 }
@@ -40,7 +38,6 @@ impl Sender {
         Self {
             nodes,
             digest: digest(),
-            is_script_sent: AtomicBool::new(false),
             lacks: Default::default(),
         }
     }
@@ -60,7 +57,7 @@ impl Sender {
         let lacks = &self.lacks[usize::from(request.creates())];
         let mut form = match request.sets() && !lacks.load(Ordering::Relaxed) {
             true => Form::Set,
-            false => self.script(),
+            false => Form::Digest,
         };
         let (mut asking, mut pause) = (false, FIRST_PAUSE);
         let mut server = self.nodes.of_key(request.key);
@@ -73,7 +70,7 @@ impl Sender {
                 Ok(Some(reply)) => return Ok(reply),
                 Ok(None) => {
                     log.ended(false, None);
-                    form = self.script();
+                    form = Form::Digest;
                     continue;
                 }
                 Err(failure) => failure,
@@ -95,7 +92,7 @@ impl Sender {
             match failure.next {
                 Next::AskScript { always } => {
                     lacks.fetch_or(always, Ordering::Relaxed);
-                    form = self.script();
+                    form = Form::Digest;
                 }
                 Next::SendScript => form = Form::Whole,
                 Next::Follow(address) => {
@@ -117,14 +114,6 @@ impl Sender {
                     }
                 }
             }
-        }
-    }
-
-    /// Returns the form of the next request that runs the script.
-    fn script(&self) -> Form {
-        match self.is_script_sent.swap(true, Ordering::Relaxed) {
-            true => Form::Digest,
-            false => Form::Whole,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The store: one command for each request.
+//! The store: what a request makes of the value of its key.
 
 use std::fmt;
 use std::future::ready;
@@ -109,7 +109,7 @@ impl ValkeyStore {
         }
     }
 
-    /// Checks the server, if there was no check: a new connection asks what it is, and a request tries what a write needs.
+    /// Checks the server, if there was no check: a new connection asks what it is, and requests try what a write needs.
     async fn check(&self, log: &SendLog) -> Result<(), StoreError> {
         if self.is_checked.load(Ordering::Acquire) {
             return Ok(());
