@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use idempotency_core::record::{
     Attribute, Columns, Data, Field, FieldValue, Record, RecordedSteps, StoredEvent,
 };
-use sqlx::Row;
+use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
 /// The column of the record id.
@@ -26,21 +26,26 @@ pub(crate) const fn type_of(attribute: Attribute) -> &'static str {
     }
 }
 
-/// The names of the columns of these attributes, in the order of all, with NULL in the place of the others. [`record`] reads them.
-pub(crate) fn list(of: impl Fn(Attribute) -> bool) -> String {
-    let names = Attribute::ALL.map(|it| if of(it) { it.default_name() } else { "NULL" });
-    names.join(", ")
+/// Returns an expression with a text and these attributes, as one array: the server sets up each column of a reply anew, at each node of its plan.
+/// [`read`] reads it. Others are NULL. The elements of the steps are the last ones.
+pub(crate) fn list(flag: &str, of: impl Fn(Attribute) -> bool) -> String {
+    let elements = Attribute::ALL.map(|attribute| {
+        let name = attribute.default_name();
+        match type_of(attribute) {
+            _ if !of(attribute) => "NULL".to_owned(),
+            "text" => name.to_owned(),
+            "bigint" => format!("{name}::text"),
+            _ => format!("CASE WHEN {name} IS NOT NULL THEN '' END"),
+        }
+    });
+    let steps = Attribute::Steps.default_name();
+    format!("ARRAY[{flag}, {}] || {steps}", elements.join(", "))
 }
 
 /// Returns true for what a read brings back: all but the event, for which no rule of the protocol asks.
 pub(crate) fn is_read(attribute: Attribute) -> bool {
     attribute != Attribute::Event
 }
-
-/// Where the columns of the attributes begin: one column is before them.
-const FIRST: usize = 1;
-/// The column after those of the attributes.
-pub(crate) const LAST: usize = FIRST + Attribute::ALL.len();
 
 /// A value in the form of its column.
 #[derive(Debug, PartialEq, Eq)]
@@ -93,35 +98,34 @@ pub(crate) fn restored(text: String) -> String {
     restored.replace("\u{1}\u{2}", "\u{1}")
 }
 
-/// Returns the record of a row, which has a column and then those of a [`list`].
-pub(crate) fn record(row: &PgRow) -> Record {
-    Record::read(&mut OfRow(row))
+/// Returns the text of a row of a reply, and its record, if there is one. `None` if the first column is not a [`list`], or its text alone.
+pub(crate) fn read(row: &PgRow) -> Option<(Option<String>, Option<Record>)> {
+    let mut elements = Elements(row.try_get(0).ok()?);
+    let flag = elements.0.first_mut()?.take();
+    let is_record = elements.0.len() > Attribute::ALL.len();
+    Some((flag, is_record.then(|| Record::read(&mut elements))))
 }
 
-struct OfRow<'a>(&'a PgRow);
+struct Elements(Vec<Option<String>>);
 
-impl OfRow<'_> {
-    /// Returns a column. One of another type than [`type_of`] cannot be read.
-    fn get<T>(&self, attribute: Attribute) -> Field<T>
-    where
-        T: for<'r> sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
-    {
-        let value = self.0.try_get::<Option<T>, _>(FIRST + attribute as usize);
-        value.map_or(Field::Unreadable, Field::from)
+impl Elements {
+    fn take(&mut self, attribute: Attribute) -> Field<String> {
+        Field::from(self.0[1 + attribute as usize].take())
     }
 }
 
-impl Columns for OfRow<'_> {
+impl Columns for Elements {
     fn number(&mut self, attribute: Attribute) -> Field<i64> {
-        self.get(attribute)
+        readable(self.take(attribute), |text| text.parse().ok())
     }
 
     fn text(&mut self, attribute: Attribute) -> Field<String> {
-        self.get(attribute).map(restored)
+        self.take(attribute).map(restored)
     }
 
     fn steps(&mut self, attribute: Attribute) -> Field<RecordedSteps> {
-        readable(self.get(attribute), steps)
+        let elements = self.0.split_off(1 + Attribute::ALL.len());
+        readable(self.take(attribute), |_| steps(elements))
     }
 
     fn event(&mut self, attribute: Attribute) -> Field<StoredEvent> {
@@ -129,7 +133,7 @@ impl Columns for OfRow<'_> {
     }
 }
 
-fn readable<T, U>(field: Field<T>, read: impl Fn(T) -> Option<U>) -> Field<U> {
+fn readable<T, U>(field: Field<T>, read: impl FnOnce(T) -> Option<U>) -> Field<U> {
     match field {
         Field::Absent => Field::Absent,
         Field::Value(value) => read(value).map_or(Field::Unreadable, Field::Value),
@@ -137,12 +141,12 @@ fn readable<T, U>(field: Field<T>, read: impl Fn(T) -> Option<U>) -> Field<U> {
     }
 }
 
-/// Returns the steps of an array. `None` if it has a name without a result.
-fn steps(elements: Vec<String>) -> Option<RecordedSteps> {
+/// Returns the steps of an array. `None` if it has a name without a result, or NULL.
+fn steps(elements: Vec<Option<String>>) -> Option<RecordedSteps> {
     let mut steps = RecordedSteps::default();
     let mut elements = elements.into_iter();
     while let Some(name) = elements.next() {
-        steps.insert(restored(name), Data::new(restored(elements.next()?)));
+        steps.insert(restored(name?), Data::new(restored(elements.next()??)));
     }
     Some(steps)
 }
@@ -196,7 +200,8 @@ mod tests {
 
     #[test]
     fn steps_are_pairs_and_the_last_result_of_a_name_counts() {
-        let read = |elements: &[&str]| steps(elements.iter().map(|it| (*it).to_owned()).collect());
+        let read =
+            |elements: &[&str]| steps(elements.iter().map(|it| Some((*it).to_owned())).collect());
         assert_eq!(read(&[]), Some(RecordedSteps::default()));
         let pairs = [
             ("a".to_owned(), Data::new("3")),

@@ -4,7 +4,7 @@ use idempotency_core::store::{StoreError, StoreErrorKind as Kind};
 use sqlx::Error;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
-use crate::statement::{NOT_OPEN, OTHER_STATEMENT};
+use crate::statement::{MARK, OTHER_STATEMENT};
 
 /// A statement or a connection that failed.
 #[derive(Debug)]
@@ -167,7 +167,7 @@ impl Whom {
         let is_of_copy =
             |it: &PgDatabaseError| it.code() == "57014" && it.message().starts_with("COPY");
         let what = match found {
-            Some(error) if error.message().contains(NOT_OPEN) => {
+            Some(error) if error.message().contains(MARK) => {
                 return self.of_transaction(ENDED, true);
             }
             // The reply to a COPY that the handler did not end comes first.
@@ -255,6 +255,8 @@ impl Whom {
         let (table, role) = (&self.table, self.role.replace('"', "\"\""));
         let (kind, remedy) = match code {
             _ if message.contains(OTHER_STATEMENT) => (Kind::Rejected, POOLER.to_owned()),
+            // No other one sets a limit that cannot be.
+            "22023" if message.contains("lock_timeout") => (Kind::Rejected, POOLER.to_owned()),
             "26000" | "42P05" | "08P01" => (Kind::Rejected, POOLER.to_owned()),
             "3F000" => (Kind::TableMissing, format!("create the schema of the table `{table}`, or set IDEMPOTENCY_POSTGRES_TABLE")),
             "42P01" => (Kind::TableMissing, format!("create the table `{table}` with the migration of `idempotency-postgres`, or set IDEMPOTENCY_POSTGRES_TABLE")),
@@ -299,7 +301,7 @@ pub(crate) const READ_ONLY: &str = "the server is read-only: connect to the prim
 pub(crate) const OTHER_VERSION: &str =
     "its columns are not those of this version: apply the migration of `idempotency-postgres`";
 
-const POOLER: &str = "a pooler between this process and the server keeps no prepared statements, or has no sessions: set \
+pub(crate) const POOLER: &str = "a pooler between this process and the server keeps no prepared statements, or has no sessions: set \
                       IDEMPOTENCY_POSTGRES_POOLER=transaction, or `max_prepared_statements` of PgBouncer 1.21 or later; statement mode cannot be used";
 
 /// Returns true if this error proves that nothing was applied.
@@ -415,6 +417,8 @@ mod tests {
         assert_eq!(whom().of_statement("22021", ""), (Kind::Rejected, None));
         let (kind, remedy) = whom().of_statement("22P02", &format!("\"{OTHER_STATEMENT}07\""));
         assert_eq!((kind, remedy.as_deref()), (Kind::Rejected, Some(POOLER)));
+        let wait = "-7 ms is outside the valid range for parameter \"lock_timeout\"";
+        assert_eq!(whom().of_statement("22023", wait), (kind, remedy));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use idempotency_core::record::{Attribute, Record, RecordId};
 use idempotency_core::store::{Condition, RecordWrite, ScanRequest, UNLISTED, Write};
 
-use self::parameters::Parameters;
+use self::parameters::{Parameters, Text};
 pub(crate) use self::parameters::{Reply, Statement};
 
 use crate::columns::{self, ID, Value, stored};
@@ -18,26 +18,24 @@ use crate::columns::{self, ID, Value, stored};
 /// Begins the transaction of a handler, or of a statement behind a pooler, and marks it: the mark ends with it. It ends itself if it waits for
 /// longer than `left`. No query is in it, because the handler can set its isolation level until the first one.
 pub(crate) fn begin(left: Option<Duration>) -> String {
-    let mut text = "BEGIN; SET LOCAL idempotency.transaction = 'open'".to_owned();
-    if let Some(left) = left {
-        // The server accepts no longer one.
-        let left = left.as_millis().clamp(1_000, i32::MAX as u128);
-        for limit in ["lock_timeout", "idle_in_transaction_session_timeout"] {
-            text += &format!("; SET LOCAL {limit} = {left}");
-        }
-    }
-    text
+    let begin = format!("BEGIN; SET LOCAL {MARK} = 'open'");
+    let Some(left) = left else { return begin };
+    // The server accepts no longer one.
+    let left = left.as_millis().clamp(1_000, i32::MAX as u128);
+    format!(
+        "{begin}; SET LOCAL lock_timeout = '{left}'; SET LOCAL idle_in_transaction_session_timeout = '{left}'"
+    )
 }
 
-/// What the error of the server quotes if the transaction of the handler has ended.
-pub(crate) const NOT_OPEN: &str = "not in the transaction of the handler";
+/// The setting with which [`begin`] marks a transaction. The error of the server quotes it if that has ended.
+pub(crate) const MARK: &str = "idempotency.transaction";
 
 /// What the error of the server quotes if it executed another statement than the one that was sent.
 pub(crate) const OTHER_STATEMENT: &str = "another statement than the one that was sent";
 
-/// An expression that is true in the transaction of a handler, and fails outside of it with an error that quotes [`NOT_OPEN`].
+/// An expression that is true in the transaction of a handler, and fails outside of it with an error that quotes [`MARK`].
 pub(crate) const IN_TRANSACTION: &str = "(CASE WHEN current_setting('idempotency.transaction', true) = 'open' THEN 't' \
-     ELSE 'not in the transaction of the handler' END)::bool";
+     ELSE 'idempotency.transaction is not open' END)::bool";
 
 /// The most texts that a store keeps. The requests of the protocol have fewer.
 const MOST_TEXTS: usize = 64;
@@ -53,6 +51,8 @@ pub(crate) struct Statements {
 #[derive(PartialEq)]
 struct Shape {
     kind: Kind,
+    /// True in the transaction of a handler.
+    in_open: bool,
     /// The attributes that get a value, a bit for each.
     set: u16,
     removed: u16,
@@ -74,24 +74,25 @@ enum Kind {
 pub(crate) enum Form {
     Insert,
     Change,
-    /// A change in the transaction of a handler. It fails outside of that.
+    /// A change in the transaction of a handler, which has limits of its own. It changes nothing outside of that.
     InOpen,
 }
 
-/// A text, and its mark: the value of a parameter that only this text accepts.
-type Text = (Arc<str>, i64);
-
-/// Makes a text that only this statement has. `text` returns it for an expression that it must evaluate if it returns or changes a row: that
-/// is true if the server executes this statement, and fails if it executes another one. `next` is the number of the next parameter.
+/// Makes a text that only this statement has, with its mark. `text` returns it for a mark.
 ///
 /// Behind a pooler that keeps no prepared statements for its clients, a name can stand for the statement of another client: with the
 /// condition of another operation.
-fn marked(next: usize, text: impl Fn(&str) -> String) -> Text {
+fn marked(text: impl Fn(i64) -> String) -> Text {
     let mut hasher = DefaultHasher::new();
-    text("").hash(&mut hasher);
-    let mark = (hasher.finish() >> 1).cast_signed();
-    let own = format!("(CASE WHEN ${next} = {mark} THEN 't' ELSE '{OTHER_STATEMENT}' END)::bool");
-    (text(&own).into(), mark)
+    text(0).hash(&mut hasher);
+    // A time can be added.
+    let mark = (hasher.finish() >> 2).cast_signed();
+    (text(mark).into(), mark)
+}
+
+/// Returns an expression that is true if the parameter of this number is the mark, and fails otherwise.
+fn checked(number: usize, mark: i64) -> String {
+    format!("(CASE WHEN ${number} = {mark} THEN 't' ELSE '{OTHER_STATEMENT}' END)::bool")
 }
 
 impl Statements {
@@ -102,11 +103,11 @@ impl Statements {
         }
     }
 
-    /// Returns a write. An insert applies what a put or an update sets, if there is no record. Its reply is a row with true, or one with false
-    /// and the record that is there: that is read first, without a lock, an entry in the log of the server, or a wait for a transaction that
-    /// changes it. NULL means that another transaction was faster.
+    /// Returns a write. An insert applies what a put or an update sets, if there is no record. Its reply is a row with its mark, and the record
+    /// that was there: that is read first, without a lock, an entry in the log of the server, or a wait for a transaction that changes it. No row
+    /// means that another transaction was faster.
     ///
-    /// Every other one is a change of a record for which its condition holds. Its reply counts a row if it was applied: for a put it has true and
+    /// Every other one is a change of a record for which its condition holds. Its reply counts a row if it was applied: for a put it has
     /// the record that was there. A put changes the row if that is still the version that it read: its `xmin` names the transaction that made it,
     /// and no transaction of a store makes two versions of a row. So what was replaced is known in every version of PostgreSQL.
     pub(crate) fn write(&self, record: RecordWrite<'_>, form: Form, wait: Duration) -> Statement {
@@ -125,9 +126,7 @@ impl Statements {
         let is_insert = form == Form::Insert;
         let kind = if is_insert { Kind::Insert } else { kind };
         let mut shape = Shape::of(kind, set, removed, &mut parameters);
-        if form == Form::InOpen {
-            shape.condition = format!("{IN_TRANSACTION} AND ");
-        }
+        shape.in_open = form == Form::InOpen;
         if kind == Kind::Swap {
             // A put leaves nothing of the record.
             shape.removed = !shape.set;
@@ -135,18 +134,21 @@ impl Statements {
         if !is_insert {
             condition::render(record.condition, &mut shape.condition, &mut parameters);
         }
-        self.statement(shape, parameters, Some(wait))
+        // A limit of zero would be none.
+        let wait = wait.as_millis().max(1) * u128::from(!shape.in_open);
+        let wait = u32::try_from(wait).unwrap_or(u32::MAX);
+        self.statement(shape, parameters, wait)
     }
 
-    /// Returns the read of a record. Its reply has one row: whether the server is a standby, the record, and whether there is one.
+    /// Returns the read of a record. Its reply has one row: whether the server is a standby, and the record, if there is one.
     pub(crate) fn read(&self, id: &RecordId, event: bool) -> Statement {
         let mut parameters = Parameters::of(id);
         let kind = Kind::Read { event };
         let shape = Shape::of(kind, &Record::default(), &[], &mut parameters);
-        self.statement(shape, parameters, None)
+        self.statement(shape, parameters, 0)
     }
 
-    /// Returns the read of one page of a listing. Its rows have whether the filter holds, the record, and the id.
+    /// Returns the read of one page of a listing. Its rows have whether the filter holds, and the record; and the id.
     pub(crate) fn scan(&self, request: ScanRequest<'_>) -> Statement {
         let mut parameters = Parameters::default();
         let prefix = stored(request.prefix);
@@ -169,47 +171,36 @@ impl Statements {
         let mut held = String::new();
         let filter = request.filter.unwrap_or(&everything);
         condition::render(filter, &mut held, &mut parameters);
-        let listed = columns::list(|it| !UNLISTED.contains(&it));
-        let table = &self.table;
-        let (text, mark) = marked(parameters.len() + 1, |own| {
+        let listed = columns::list(&format!("({held})::text"), |it| !UNLISTED.contains(&it));
+        let (table, next) = (&self.table, parameters.len() + 1);
+        let text = marked(|mark| {
+            let own = checked(next, mark);
             format!(
-                "SELECT {held}, {listed}, {ID} FROM {table} WHERE {range}{own} ORDER BY {ID} LIMIT ${limit}"
+                "SELECT {listed}, {ID} FROM {table} WHERE {range}{own} ORDER BY {ID} LIMIT ${limit}"
             )
         });
-        parameters.add(Value::Number(mark));
-        parameters.end(text, Reply::Rows)
+        parameters.end(text, 0, Reply::Rows)
     }
 
-    /// Returns a statement of this shape. It waits for at most `wait` for another transaction with the row.
-    fn statement(
-        &self,
-        shape: Shape,
-        mut parameters: Parameters,
-        wait: Option<Duration>,
-    ) -> Statement {
+    /// Returns a statement of this shape. A change waits for at most `wait` milliseconds for another transaction.
+    fn statement(&self, shape: Shape, parameters: Parameters, wait: u32) -> Statement {
         let reply = match shape.kind {
             Kind::Update | Kind::Delete | Kind::Step => Reply::Count,
             Kind::Insert | Kind::Swap | Kind::Read { .. } => Reply::Row,
         };
         let next = parameters.len() + 1;
         let mut kept = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
-        let (text, mark) = match kept.iter().find(|(it, _)| *it == shape) {
+        let text = match kept.iter().find(|(it, _)| *it == shape) {
             Some((_, text)) => text.clone(),
             None => {
-                let text = marked(next, |own| shape.text(&self.table, own, next + 1));
+                let text = marked(|mark| shape.text(&self.table, next, mark));
                 if kept.len() < MOST_TEXTS {
                     kept.push((shape, text.clone()));
                 }
                 text
             }
         };
-        drop(kept);
-        parameters.add(Value::Number(mark));
-        if let Some(wait) = wait {
-            let wait = wait.as_millis().max(1).to_string();
-            parameters.add(Value::Text(wait.into()));
-        }
-        parameters.end(text, reply)
+        parameters.end(text, wait, reply)
     }
 }
 
@@ -222,6 +213,7 @@ impl Shape {
     fn of(kind: Kind, set: &Record, removed: &[Attribute], parameters: &mut Parameters) -> Self {
         let mut shape = Self {
             kind,
+            in_open: false,
             set: 0,
             removed: removed.iter().fold(0, |all, it| all | bit(*it)),
             condition: String::new(),
@@ -235,10 +227,21 @@ impl Shape {
         shape
     }
 
-    /// Returns the text, which evaluates `own` if it returns or changes a row. How long a write waits for another transaction is its parameter
-    /// with the number `limit`: that is set for this statement alone.
-    fn text(&self, table: &str, own: &str, limit: usize) -> String {
-        let condition = &self.condition;
+    /// Returns what a change evaluates if it changes a row: it fails if the parameter of this number is not that of the statement. That is the
+    /// mark, and how long the change waits for another transaction: set for this statement alone, and impossible with another mark. The
+    /// transaction of a handler has such a limit already.
+    fn guard(&self, number: usize, mark: i64) -> String {
+        if self.in_open {
+            let mark =
+                format!("CASE WHEN ${number} = {mark} THEN '{MARK}' ELSE '{OTHER_STATEMENT}' END");
+            return format!("current_setting({mark}) = 'open'");
+        }
+        let wait = format!("coalesce((${number} - {mark})::text, '{OTHER_STATEMENT}')");
+        format!("set_config('lock_timeout', {wait}, true) IS NOT NULL")
+    }
+
+    /// Returns the text. The last parameter has the number `last`.
+    fn text(&self, table: &str, last: usize, mark: i64) -> String {
         // The first parameter is the id. Those of the values follow.
         let mut number = 1;
         let values = Attribute::ALL.map(|attribute| {
@@ -257,9 +260,9 @@ impl Shape {
         if set.is_empty() {
             set = format!("{ID} = {ID}");
         }
-        let read = columns::list(columns::is_read);
-        let limit = format!("set_config('lock_timeout', ${limit}, true) IS NOT NULL");
-        let here = format!("{ID} = $1 AND CASE WHEN {own} THEN {limit} END AND {condition}");
+        let read = |flag: &str| columns::list(flag, columns::is_read);
+        let guard = self.guard(last, mark);
+        let here = format!("{ID} = $1 AND {guard} AND {}", self.condition);
         let steps = Attribute::Steps.default_name();
         match self.kind {
             Kind::Insert => {
@@ -270,16 +273,17 @@ impl Shape {
                         inserted += &format!(", {value}");
                     }
                 }
+                let (mark, read) = (format!("'{mark}'"), read(&format!("'{mark}'")));
                 format!(
-                    "WITH r AS MATERIALIZED (SELECT * FROM {table} WHERE {ID} = $1), \
-                     i AS (INSERT INTO {table} ({names}) SELECT {inserted} WHERE NOT EXISTS (SELECT FROM r) AND {limit} \
-                     ON CONFLICT ({ID}) DO NOTHING RETURNING TRUE AS is_new) \
-                     SELECT CASE WHEN {own} AND {ID} IS NULL THEN (SELECT is_new FROM i) ELSE FALSE END, {read} FROM (SELECT) AS a LEFT JOIN r ON TRUE"
+                    "WITH r AS (SELECT {read} AS f FROM {table} WHERE {ID} = $1), \
+                     i AS (INSERT INTO {table} ({names}) SELECT {inserted} WHERE NOT EXISTS (SELECT FROM r) AND {guard} \
+                     ON CONFLICT ({ID}) DO NOTHING RETURNING ARRAY[{mark}] AS f) SELECT f FROM r UNION ALL SELECT f FROM i"
                 )
             }
             Kind::Swap => format!(
-                "WITH r AS MATERIALIZED (SELECT {read}, xmin AS version FROM {table} WHERE {here}), \
-                 w AS (UPDATE {table} AS t SET {set} FROM r WHERE t.{ID} = $1 AND t.xmin = r.version RETURNING 1) SELECT true, {read} FROM r, w"
+                "WITH r AS MATERIALIZED (SELECT {} AS f, xmin AS version FROM {table} WHERE {here}), \
+                 w AS (UPDATE {table} AS t SET {set} FROM r WHERE t.{ID} = $1 AND t.xmin = r.version RETURNING 1) SELECT f FROM r, w",
+                read("NULL")
             ),
             Kind::Update => format!("UPDATE {table} SET {set} WHERE {here}"),
             Kind::Step => format!(
@@ -287,9 +291,10 @@ impl Shape {
             ),
             Kind::Delete => format!("DELETE FROM {table} WHERE {here}"),
             Kind::Read { event } => {
-                let read = columns::list(|it| event || columns::is_read(it));
+                let flag = format!("({} AND pg_is_in_recovery())::text", checked(last, mark));
+                let read = columns::list(&flag, |it| event || columns::is_read(it));
                 format!(
-                    "SELECT {own} AND pg_is_in_recovery(), {read}, {ID} IS NOT NULL FROM (SELECT) AS a LEFT JOIN {table} ON {ID} = $1"
+                    "SELECT CASE WHEN {ID} IS NULL THEN ARRAY[{flag}] ELSE {read} END FROM (SELECT) AS a LEFT JOIN {table} ON {ID} = $1"
                 )
             }
         }

@@ -16,7 +16,7 @@ use sqlx::postgres::{PgPool, PgRow};
 use crate::check::{self, TableFinding};
 use crate::columns::{self, restored};
 use crate::connection::{Connections, InUse, LONGEST_WAIT};
-use crate::failure::{Failure, Next, READ_ONLY};
+use crate::failure::{Failure, Next, POOLER, READ_ONLY};
 use crate::limits::LARGEST_RESPONSE;
 use crate::statement::{Form, Statements};
 use crate::table::TableName;
@@ -102,29 +102,30 @@ impl PostgresStore {
     ) -> Result<Option<StoreReply>, Failure> {
         let (write, condition) = (record.write, record.condition);
         let statements = self.statements(used).await?;
-        let applied = |replaced: Option<&PgRow>| {
+        let applied = |replaced| {
             Ok(Some(match write {
-                Write::Put(_) => StoreReply::replaced(replaced.map(columns::record)),
+                Write::Put(_) => StoreReply::replaced(replaced),
                 _ => StoreReply::applied(),
             }))
         };
+        let unapplied = || log.into_iter().for_each(|log| log.ended(false, None));
         let refused = |found| Ok(Some(StoreReply::condition_failed(found)));
         let inserts = log.is_some()
             && condition.holds(None)
             && matches!(write, Write::Put(_) | Write::Update(_));
         if inserts {
             let insert = statements.write(record, Form::Insert, used.wait());
-            let row = used.send(insert, log).await?.1;
-            let row = row.ok_or_else(|| self.unreadable())?;
-            let is_new: Option<bool> = row.try_get(0).map_err(|_| self.unreadable())?;
-            if is_new == Some(true) {
-                return applied(None);
-            }
-            note_unapplied(log);
-            if is_new.is_none() {
+            let mark = Some(insert.mark.to_string());
+            let Some(row) = used.send(insert, log).await?.1 else {
+                unapplied();
                 return Ok(None);
-            }
-            let found = columns::record(&row);
+            };
+            let found = match self.record(&row)? {
+                (flag, _) if flag != mark => return Err(self.unreadable()),
+                (_, None) => return applied(None),
+                (_, Some(found)) => found,
+            };
+            unapplied();
             if !condition.holds(Some(&found)) {
                 return refused(Some(found));
             }
@@ -133,20 +134,22 @@ impl PostgresStore {
         let change = statements.write(record, form, used.wait());
         let (changed, row) = used.send(change, log).await?;
         if changed > 0 {
-            return applied(row.as_ref());
+            let row = row.map(|row| self.record(&row)).transpose()?;
+            return applied(row.and_then(|(_, replaced)| replaced));
         }
-        note_unapplied(log);
+        unapplied();
         if inserts {
             return Ok(None);
         }
         if let Some(log) = log {
             log.refused();
             log.reading();
+        } else {
+            used.check_open().await?;
         }
-        let found = self
-            .found(record.id, used, Consistency::Strong, false)
-            .await;
-        note_unapplied(log);
+        let found = self.found(record.id, used, Consistency::Strong, false);
+        let found = found.await;
+        unapplied();
         let found = found.map_err(Failure::unapplied)?;
         match (write, found) {
             (_, found) if !condition.holds(found.as_ref()) => refused(found),
@@ -172,12 +175,16 @@ impl PostgresStore {
         let statements = self.statements(used).await?;
         let row = used.send(statements.read(id, event), None).await?.1;
         let row = row.ok_or_else(|| self.unreadable())?;
-        let get = |at| row.try_get::<bool, _>(at).map_err(|_| self.unreadable());
-        if consistency == Consistency::Strong && get(0)? {
+        let (is_standby, record) = self.record(&row)?;
+        if consistency == Consistency::Strong && is_standby.as_deref() == Some("true") {
             let text = format!("{} cannot be read: {READ_ONLY}", self.name());
             return Err(self.failed(StoreErrorKind::Unreachable, text));
         }
-        Ok(get(columns::LAST)?.then(|| columns::record(&row)))
+        Ok(record)
+    }
+
+    fn record(&self, row: &PgRow) -> Result<(Option<String>, Option<Record>), Failure> {
+        columns::read(row).ok_or_else(|| self.unreadable())
     }
 
     /// Completes the key in the transaction of a handler, and commits that. Rolls it back if the claim is gone.
@@ -193,8 +200,6 @@ impl PostgresStore {
             // Without a reply the state of the connection is not known, so it is closed.
             let completed = self.complete(record, &mut used).await?;
             if !matches!(completed, StoreReply::Applied { .. }) {
-                // A change of no row did not look.
-                used.check_open().await?;
                 used.roll_back();
                 return Ok(completed);
             }
@@ -223,16 +228,23 @@ impl PostgresStore {
         Err(self.too_busy())
     }
 
-    /// Returns an error if the response of a write is too large.
+    /// Returns an error if the response of a write is too large, or the result of its step.
     fn check_length(&self, write: &Write) -> Result<(), Failure> {
-        let bytes = response_of(write).filter(|bytes| *bytes > LARGEST_RESPONSE);
-        bytes.map_or(Ok(()), |bytes| {
-            Err(self.failed(StoreErrorKind::TooLarge, format!(
-                "the response has {bytes} bytes and {} stores at most {LARGEST_RESPONSE}: return less from the handler, or a reference to \
-                 where it is stored",
-                self.name()
-            )))
-        })
+        let data = match write {
+            Write::Put(record) => record.data.value(),
+            Write::Update(change) => change.set.data.value(),
+            Write::Step { result, .. } => Some(result),
+            Write::Delete => None,
+        };
+        let bytes = data.map_or(0, |data| data.as_str().len());
+        if bytes <= LARGEST_RESPONSE {
+            return Ok(());
+        }
+        Err(self.failed(StoreErrorKind::TooLarge, format!(
+            "the response has {bytes} bytes and {} stores at most {LARGEST_RESPONSE}: return less from the handler, or a reference to \
+             where it is stored",
+            self.name()
+        )))
     }
 
     /// Returns the failure of a write that lost too many races.
@@ -265,7 +277,7 @@ impl PostgresStore {
     /// Returns the failure of a reply that is not that of the statement.
     fn unreadable(&self) -> Failure {
         let text = format!(
-            "the reply of {} is not that of the statement that was sent: check that a server of PostgreSQL has this address",
+            "the reply of {} is not that of the statement that was sent: check that a server of PostgreSQL has this address, or {POOLER}",
             self.name()
         );
         Failure {
@@ -298,24 +310,6 @@ impl PostgresStore {
         };
         self.over_one(look).await
     }
-}
-
-/// Notes that the send of a write is at its end, and was not applied.
-fn note_unapplied(log: Option<&SendLog>) {
-    if let Some(log) = log {
-        log.ended(false, None);
-    }
-}
-
-/// Returns the length of the response that a write stores, or of the result of its step, in bytes.
-fn response_of(write: &Write) -> Option<usize> {
-    let data = match write {
-        Write::Put(record) => record.data.value(),
-        Write::Update(change) => change.set.data.value(),
-        Write::Step { result, .. } => Some(result),
-        Write::Delete => None,
-    };
-    data.map(|data| data.as_str().len())
 }
 
 impl Store for PostgresStore {
@@ -404,11 +398,11 @@ impl StoreScan for PostgresStore {
             let (_, rows) = self.over_one(list).await?;
             page.read = rows.len();
             for row in &rows {
-                let unreadable = |_| self.unreadable().error;
-                let id = restored(row.try_get(columns::LAST).map_err(unreadable)?);
+                let id = restored(row.try_get(1).map_err(|_| self.unreadable().error)?);
                 page.next = (rows.len() == request.limit.max(1)).then(|| id.clone());
-                if row.try_get(0).map_err(unreadable)? {
-                    let record = columns::record(row);
+                let (is_listed, record) = self.record(row).map_err(|failure| failure.error)?;
+                if is_listed.as_deref() == Some("true") {
+                    let record = record.unwrap_or_default();
                     page.records.push((RecordId::new(id), record));
                 }
             }

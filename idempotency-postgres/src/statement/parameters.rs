@@ -9,9 +9,14 @@ use sqlx::postgres::PgArguments;
 
 use crate::columns::{Value, stored};
 
+/// A text, and its mark: the value of a parameter that only this text accepts.
+pub(super) type Text = (Arc<str>, i64);
+
 /// A statement with its parameters.
 pub(crate) struct Statement {
     pub(crate) text: Arc<str>,
+    /// What its reply has, if it is an insert.
+    pub(crate) mark: i64,
     pub(crate) arguments: Result<PgArguments, BoxDynError>,
     pub(crate) reply: Reply,
 }
@@ -61,10 +66,13 @@ impl Parameters {
         }
     }
 
-    pub(super) fn end(self, text: Arc<str>, reply: Reply) -> Statement {
+    /// Ends with the mark of the text, to which `wait` is added.
+    pub(super) fn end(mut self, (text, mark): Text, wait: u32, reply: Reply) -> Statement {
+        self.add(Value::Number(mark + i64::from(wait)));
         let arguments = self.failed.map_or(Ok(self.arguments), Err);
         Statement {
             text,
+            mark,
             arguments,
             reply,
         }

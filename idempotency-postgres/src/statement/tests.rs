@@ -44,14 +44,15 @@ fn inserted(record: &Record) -> (String, usize) {
     count(statements().write(record, Form::Insert, WAIT))
 }
 
-/// Returns what the statement evaluates if it returns or changes a row, if its own parameters begin with this one.
-fn own(text: &str, next: usize) -> String {
-    let mark = text.split(&format!("WHEN ${next} = ")).nth(1).unwrap();
-    let mark = mark.split(' ').next().unwrap();
+/// Returns the mark of a text, and what a change with it evaluates, if its last parameter has this number.
+fn guard(text: &str, last: usize) -> (String, String) {
+    let mark = text.split(&format!("(${last} - ")).nth(1).unwrap();
+    let mark = mark.split(')').next().unwrap().to_owned();
     assert!(mark.parse::<i64>().unwrap() > 0);
-    format!(
-        "(CASE WHEN ${next} = {mark} THEN 't' ELSE 'another statement than the one that was sent' END)::bool"
-    )
+    let guard = format!(
+        "set_config('lock_timeout', coalesce((${last} - {mark})::text, 'another statement than the one that was sent'), true) IS NOT NULL"
+    );
+    (mark, guard)
 }
 
 fn rendered(condition: &Condition) -> String {
@@ -95,19 +96,19 @@ fn each_condition_is_true_or_false_and_its_operand_is_a_parameter() {
     }
 }
 
-const COLUMNS: &str = "expiration, in_progress_expiration, status, data, validation, owner, failure, operation, decision, NULL, steps, undo";
+const ELEMENTS: &str = "expiration::text, in_progress_expiration::text, status, data, validation, owner, failure, operation, decision, NULL, \
+     CASE WHEN steps IS NOT NULL THEN '' END, undo] || steps";
 
 #[test]
 fn a_claim_is_this_statement() {
     let (text, parameters) = inserted(&claim());
-    let own = own(&text, 4);
+    let (mark, guard) = guard(&text, 4);
     let expected = format!(
-        "WITH r AS MATERIALIZED (SELECT * FROM \"shop\".\"idempotency\" WHERE id = $1), \
+        "WITH r AS (SELECT ARRAY['{mark}', {ELEMENTS} AS f FROM \"shop\".\"idempotency\" WHERE id = $1), \
          i AS (INSERT INTO \"shop\".\"idempotency\" (id, expiration, status) SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM r) \
-         AND set_config('lock_timeout', $5, true) IS NOT NULL ON CONFLICT (id) DO NOTHING RETURNING TRUE AS is_new) \
-         SELECT CASE WHEN {own} AND id IS NULL THEN (SELECT is_new FROM i) ELSE FALSE END, {COLUMNS} FROM (SELECT) AS a LEFT JOIN r ON TRUE"
+         AND {guard} ON CONFLICT (id) DO NOTHING RETURNING ARRAY['{mark}'] AS f) SELECT f FROM r UNION ALL SELECT f FROM i"
     );
-    assert_eq!((text, parameters), (expected, 5));
+    assert_eq!((text, parameters), (expected, 4));
 }
 
 #[test]
@@ -115,15 +116,15 @@ fn a_claim_on_an_ended_one_is_this_statement() {
     let ended = Condition::Missing(Attribute::Owner);
     let condition = Condition::Any(vec![Condition::NoRecord, ended]);
     let (text, parameters) = changed(&Write::Put(claim()), &condition);
-    let own = own(&text, 4);
+    let (_, guard) = guard(&text, 4);
     let expected = format!(
-        "WITH r AS MATERIALIZED (SELECT {COLUMNS}, xmin AS version FROM \"shop\".\"idempotency\" \
-         WHERE id = $1 AND CASE WHEN {own} THEN set_config('lock_timeout', $5, true) IS NOT NULL END AND (FALSE OR owner IS NULL)), \
+        "WITH r AS MATERIALIZED (SELECT ARRAY[NULL, {ELEMENTS} AS f, xmin AS version FROM \"shop\".\"idempotency\" \
+         WHERE id = $1 AND {guard} AND (FALSE OR owner IS NULL)), \
          w AS (UPDATE \"shop\".\"idempotency\" AS t SET expiration = $2, in_progress_expiration = NULL, status = $3, data = NULL, \
          validation = NULL, owner = NULL, failure = NULL, operation = NULL, decision = NULL, event = NULL, steps = NULL, undo = NULL \
-         FROM r WHERE t.id = $1 AND t.xmin = r.version RETURNING 1) SELECT true, {COLUMNS} FROM r, w"
+         FROM r WHERE t.id = $1 AND t.xmin = r.version RETURNING 1) SELECT f FROM r, w"
     );
-    assert_eq!((text, parameters), (expected, 5));
+    assert_eq!((text, parameters), (expected, 4));
 }
 
 #[test]
@@ -137,12 +138,11 @@ fn an_update_sets_and_removes_each_column_once_and_the_removal_counts() {
     let condition = Condition::Exists(Attribute::Status);
     let write = Write::Update(Change { set, remove });
     let (text, parameters) = changed(&write, &condition);
-    let own = own(&text, 3);
+    let (_, guard) = guard(&text, 3);
     let expected = format!(
-        "UPDATE \"shop\".\"idempotency\" SET owner = NULL, failure = NULL, steps = $2 \
-         WHERE id = $1 AND CASE WHEN {own} THEN set_config('lock_timeout', $4, true) IS NOT NULL END AND status IS NOT NULL"
+        "UPDATE \"shop\".\"idempotency\" SET owner = NULL, failure = NULL, steps = $2 WHERE id = $1 AND {guard} AND status IS NOT NULL"
     );
-    assert_eq!((text, parameters), (expected, 4));
+    assert_eq!((text, parameters), (expected, 3));
     let nothing = changed(&Write::Update(Change::default()), &condition).0;
     assert!(nothing.contains("SET id = id WHERE"), "{nothing}");
 }
@@ -156,12 +156,33 @@ fn a_step_is_added_to_those_of_the_record_alone() {
     let (text, parameters) = changed(&step, &Condition::All(Vec::new()));
     assert!(text.contains("SET steps = steps || ARRAY[$2, $3] WHERE id = $1"));
     assert!(text.ends_with(" AND TRUE AND steps IS NOT NULL"));
-    assert_eq!(parameters, 5);
+    assert_eq!(parameters, 4);
+}
+
+#[test]
+fn a_change_in_a_transaction_asks_for_its_mark_and_leaves_its_limit() {
+    let record = RecordWrite {
+        id: &RecordId::new("pay#1"),
+        write: &Write::Delete,
+        condition: &Condition::Exists(Attribute::Status),
+    };
+    let (text, parameters) = count(statements().write(record, Form::InOpen, WAIT));
+    let (begin, end) = text.split_once("CASE WHEN $2 = ").unwrap();
+    assert_eq!(
+        begin,
+        "DELETE FROM \"shop\".\"idempotency\" WHERE id = $1 AND current_setting("
+    );
+    let end = end.trim_start_matches(|it: char| it.is_ascii_digit());
+    assert_eq!(
+        end,
+        " THEN 'idempotency.transaction' ELSE 'another statement than the one that was sent' END) = 'open' AND status IS NOT NULL"
+    );
+    assert_eq!(parameters, 2);
 }
 
 #[test]
 fn the_error_outside_of_a_transaction_is_recognized() {
-    assert!(IN_TRANSACTION.contains(&format!("ELSE '{NOT_OPEN}' END")));
+    assert!(IN_TRANSACTION.contains(&format!("ELSE '{MARK} is not open' END")));
 }
 
 #[test]
@@ -207,7 +228,11 @@ fn a_text_is_kept_for_its_shape_and_its_mark_says_which_one_it_is() {
         let at = Operand::Seconds(EpochSeconds::new(at));
         Condition::Below(Attribute::Expiration, at)
     };
-    let mark = |text: &str| text.split("WHEN $3 = ").nth(1).unwrap()[..12].to_owned();
+    let mark = |text: &str| {
+        let after = text.split("($3 - ").nth(1);
+        let after = after.or_else(|| text.split("WHEN $3 = ").nth(1));
+        after.unwrap()[..12].to_owned()
+    };
     let first = text(&below(1), Form::Change);
     assert!(Arc::ptr_eq(&first, &text(&below(2), Form::Change)));
     let others = [
@@ -247,7 +272,7 @@ fn a_transaction_waits_no_longer_than_its_lease() {
     assert_eq!(super::begin(None), begin);
     for (left, limit) in [(0, 1_000), (30_000, 30_000), (u64::MAX, 2_147_483_647)] {
         let expected = format!(
-            "{begin}; SET LOCAL lock_timeout = {limit}; SET LOCAL idle_in_transaction_session_timeout = {limit}"
+            "{begin}; SET LOCAL lock_timeout = '{limit}'; SET LOCAL idle_in_transaction_session_timeout = '{limit}'"
         );
         assert_eq!(super::begin(Some(Duration::from_millis(left))), expected);
     }

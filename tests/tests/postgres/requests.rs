@@ -299,30 +299,31 @@ async fn a_claim_that_is_mixed_up_reads_and_inserts_nothing() {
     let url = database_url(&database().await);
     let store = store(&url, 1);
     claim(&store, 1, &within(5_000)).await;
-    let mut connection = store.pool().acquire().await.unwrap();
-    let (name, parameters): (String, i32) = sqlx::query_as(
-        "SELECT name, cardinality(parameter_types) FROM pg_prepared_statements WHERE statement LIKE '%INSERT INTO%'",
-    )
-    .fetch_one(&mut *connection)
-    .await
-    .unwrap();
-    // The last two are its mark and how long it waits.
-    let nulls = "NULL, ".repeat(usize::try_from(parameters).unwrap() - 3);
-    for plan in ["force_custom_plan", "force_generic_plan"] {
-        let set = format!("SET plan_cache_mode = {plan}");
-        let set = sqlx::raw_sql(AssertSqlSafe(set));
-        set.execute(&mut *connection).await.unwrap();
-        // With a record and without one.
-        for (id, mark) in [("pay#1", "7"), ("pay#2", "7"), ("pay#2", "NULL")] {
-            let execute = format!("EXECUTE {name}('{id}', {nulls}{mark}, NULL)");
-            let executed = sqlx::raw_sql(AssertSqlSafe(execute));
-            let error = executed.execute(&mut *connection).await.unwrap_err();
-            assert!(
-                error.to_string().contains("another statement than"),
-                "{plan} {id}: {error}"
-            );
-        }
+    // Another statement has the name of the claim, as behind a pooler: that of another mark.
+    let mix_up = "DO $$ DECLARE p record; mark text; BEGIN \
+         SELECT name, statement, parameter_types INTO p FROM pg_prepared_statements WHERE statement LIKE '%INSERT INTO%'; \
+         mark := substring(p.statement FROM '- ([0-9]+)\\)'); \
+         EXECUTE format('DEALLOCATE %I', p.name); \
+         EXECUTE format('PREPARE %I (%s) AS %s', p.name, array_to_string(p.parameter_types, ', '), replace(p.statement, mark, '7')); END $$";
+    let mix_up = format!("SET plan_cache_mode = force_generic_plan; {mix_up}");
+    let mix_up = sqlx::raw_sql(AssertSqlSafe(mix_up));
+    mix_up.execute(store.pool()).await.unwrap();
+    for (delete, quoted) in [
+        ("", "is not that of the statement"),
+        ("DELETE FROM idempotency", "lock_timeout"),
+    ] {
+        execute(&url, delete).await;
+        let StoreReply::Failed { error, .. } = claim(&store, 2, &within(5_000)).await else {
+            panic!("{quoted}: another statement is a claim");
+        };
+        assert_eq!(error.kind(), StoreErrorKind::Rejected, "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains(quoted) && text.contains("IDEMPOTENCY_POSTGRES_POOLER"),
+            "{text}"
+        );
     }
+    assert_eq!(found(&store).await, None);
 }
 
 #[tokio::test]
