@@ -1,4 +1,4 @@
-//! A condition of the protocol as an expression that is true or false, never NULL.
+//! A condition of the protocol as an expression that is true if it holds, and false or NULL if not.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::columns::{Value, stored};
 
 /// Writes the condition on the row of a record. Its operands become parameters.
 pub(super) fn render(condition: &Condition, text: &mut String, parameters: &mut Parameters) {
-    let (attribute, operand, [before, operator, after]) = match condition {
+    let (attribute, operand, operator) = match condition {
         // There is a row.
         Condition::NoRecord => return text.push_str("FALSE"),
         Condition::Exists(attribute) => {
@@ -22,15 +22,9 @@ pub(super) fn render(condition: &Condition, text: &mut String, parameters: &mut 
         }
         Condition::All(conditions) => return joined(conditions, "AND", "TRUE", text, parameters),
         Condition::Any(conditions) => return joined(conditions, "OR", "FALSE", text, parameters),
-        Condition::Equals(attribute, operand) => {
-            (attribute, operand, ["", " IS NOT DISTINCT FROM ", ""])
-        }
-        Condition::Differs(attribute, operand) => {
-            (attribute, operand, ["", " IS DISTINCT FROM ", ""])
-        }
-        Condition::Below(attribute, operand) => {
-            (attribute, operand, ["coalesce(", " < ", ", FALSE)"])
-        }
+        Condition::Equals(attribute, operand) => (attribute, operand, "="),
+        Condition::Differs(attribute, operand) => (attribute, operand, "IS DISTINCT FROM"),
+        Condition::Below(attribute, operand) => (attribute, operand, "<"),
     };
     // Two types are never equal, and none is below the other.
     if !operand.fits(*attribute) {
@@ -42,11 +36,9 @@ pub(super) fn render(condition: &Condition, text: &mut String, parameters: &mut 
         Operand::Seconds(at) => Value::Number(at.get()),
         Operand::Millis(at) => Value::Number(at.get()),
     });
-    for part in [before, attribute.default_name(), operator] {
-        text.push_str(part);
-    }
+    let (name, number) = (attribute.default_name(), parameters.len());
     // A `String` takes every text.
-    let _ = write!(text, "${}{after}", parameters.len());
+    let _ = write!(text, "{name} {operator} ${number}");
 }
 
 fn joined(
