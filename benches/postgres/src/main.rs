@@ -11,10 +11,12 @@ mod by_hand;
 mod round_trips;
 
 use std::process::ExitCode;
+use std::str::FromStr as _;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use beside::{LEASE, LIMIT, MEASURES, Ratio, Took, WINDOW, median};
+use idempotency_lambda::postgres::sqlx::postgres::PgConnectOptions;
 use idempotency_lambda::postgres::sqlx::{PgConnection, query, query_scalar, raw_sql};
 use idempotency_lambda::postgres::{
     Begin as _, MIGRATION, PostgresStore, PostgresStoreBuilder, pool_options,
@@ -101,7 +103,11 @@ const SIDES: usize = 3;
 
 impl Side {
     fn all(url: &str, prefix: &str) -> Result<[Self; SIDES]> {
-        let pool = pool_options().connect_lazy(url)?;
+        // As the store does in its statements: what another transaction holds is waited for no longer than a lease.
+        let lease = format!("{}s", LEASE.as_secs());
+        let limits = ["lock_timeout", "idle_in_transaction_session_timeout"];
+        let options = PgConnectOptions::from_str(url)?.options(limits.map(|it| (it, &lease)));
+        let pool = pool_options().connect_lazy_with(options);
         let shared = PostgresStore::builder().pool(pool.clone());
         Ok([
             Self::ByHand(ByHand(pool)),
