@@ -4,7 +4,7 @@ mod condition;
 mod parameters;
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use idempotency_core::record::{Attribute, Record, RecordId};

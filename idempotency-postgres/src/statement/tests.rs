@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use idempotency_core::record::{Data, Field, OwnerToken, RecordedSteps, Status};
 use idempotency_core::store::{Change, Operand};
 use idempotency_core::time::{EpochMillis, EpochSeconds};
