@@ -12,6 +12,7 @@
 //! | `tokens` | splits the text into tokens, and refuses what is too long or too deep |
 //! | `parse` | makes an [`Ast`] of the tokens, with the operators in the order of the reference implementation, jmespath.py |
 //! | `function` | the functions and their parameters |
+//! | `condition` | finds a value in a condition that is written as the name of a field |
 //! | `caller` | judges values as the caller of a request |
 //! | `events` | the types of events that are not the body of a record |
 //! | `http_event` | where an HTTP event has its headers and its caller |
@@ -37,6 +38,7 @@
 
 mod ast;
 mod caller;
+mod condition;
 mod duration;
 mod error;
 mod events;
@@ -54,6 +56,7 @@ mod tokens;
 
 pub use ast::{Ast, Comparator, Literal, Part};
 pub use caller::{CallerFaults, advise_key, check_caller, check_caller_header};
+pub use condition::refuse_condition;
 pub use duration::parse_duration;
 pub use error::SyntaxError;
 pub use events::{event_type_in, is_event_type};

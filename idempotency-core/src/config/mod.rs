@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use idempotency_expression::visible;
+use idempotency_expression::{refuse_condition, visible};
 
 mod settings;
 mod value;
@@ -147,5 +147,11 @@ pub fn compile(setting: &str, text: &str) -> Result<Expression, ConfigurationErr
         return Err(ConfigurationError::value(setting, text, remedy));
     }
     let compiled = Expression::compile(text);
-    compiled.map_err(|error| ConfigurationError::new(format!("`{setting}`: {error}")))
+    let compiled = compiled.map_err(|error| error.to_string());
+    let of_condition = refuse_condition(text).filter(|_| setting == "store_when");
+    let checked = match of_condition {
+        Some(error) => compiled.and(Err(error.render(text))),
+        None => compiled,
+    };
+    checked.map_err(|error| ConfigurationError::new(format!("`{setting}`: {error}")))
 }

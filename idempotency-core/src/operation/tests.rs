@@ -327,3 +327,19 @@ fn a_call_of_a_stream_waits_unless_a_setting_says_what_a_duplicate_does() {
         assert_eq!(of(&identity.waiting_by_default()), expected);
     }
 }
+
+#[test]
+fn a_condition_that_holds_for_no_response_is_refused() {
+    for (wrong, why) in [
+        ("true", "between backticks"),
+        ("status == \"paid\"", "in single quotes"),
+    ] {
+        let settings = settings(|it| it.store_when = Some(wrong.into()));
+        let error = CompiledOperation::new("pay", &settings, &Variables::default()).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.starts_with("`store_when`: ") && text.contains(why),
+            "{text}"
+        );
+    }
+}

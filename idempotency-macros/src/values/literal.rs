@@ -3,7 +3,9 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use idempotency_expression::{SettingRow, is_token, json_pointers, parse_duration, refuse_prefix};
+use idempotency_expression::{
+    SettingRow, is_token, json_pointers, parse_duration, refuse_condition, refuse_prefix,
+};
 use quote::ToTokens;
 use syn::{Error, Expr, ExprLit, Lit};
 
@@ -71,7 +73,9 @@ pub(super) fn expression(name: &str, value: &Expr, otherwise: &str) -> Checked {
         if text.trim().is_empty() {
             return Some(format!("`{name}` is empty: leave it out for {otherwise}"));
         }
-        let error = idempotency_expression::parse(text).err()?.render(text);
+        let parsed = idempotency_expression::parse(text).map(drop);
+        let of_condition = || refuse_condition(text).filter(|_| name == "store_when");
+        let error = parsed.err().or_else(of_condition)?.render(text);
         Some(format!(
             "`{name}` is not an expression that can be used:\n{error}"
         ))

@@ -418,7 +418,7 @@ fn nothing_is_undone_beside_a_step_that_has_no_record_and_the_next_run_goes_forw
 #[test]
 fn a_final_response_is_stored_although_store_when_says_no() {
     let stores_none = operation(policy::Steps::Keep, |it| {
-        it.store_when = Some("false".into());
+        it.store_when = Some("`false`".into());
     });
     let store = store();
     let first = refuse(&store, &stores_none, || done(())).unwrap();
