@@ -11,7 +11,7 @@ use idempotency_tests::valkey::Server;
 use idempotency_tests::{Proxy, WireFault};
 use serde_json::json;
 
-use super::{Calls, charge, plant, started, store};
+use super::{Calls, charge, plant, record_key, started, store};
 
 const FAULTS: [WireFault; 7] = [
     WireFault::LoseRequest,
@@ -167,6 +167,32 @@ async fn each_path_costs_the_documented_round_trips() -> Result<(), BoxError> {
         _ => ["EVALSHA", "EVAL", "EVALSHA"],
     };
     assert_eq!(commands(), expected);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_completion_meets_what_is_there_and_not_what_its_process_remembers()
+-> Result<(), BoxError> {
+    let server = Server::start(&[])?;
+    let (store, calls) = (started(&server.url()).await, Calls::default());
+    let deleted = calls.call_with(&store, "1", async || {
+        server.ask(&["DEL", &record_key("1")]);
+        Ok(())
+    });
+    // The response is restored.
+    assert_eq!(deleted.await, End::Ran(1));
+    assert_eq!(calls.call(&store, "1").await, End::Replayed(1));
+    let completed = [
+        ("expiration", "9999999999"),
+        ("status", "COMPLETED"),
+        ("data", "77"),
+    ];
+    let taken_over = calls.call_with(&store, "2", async || {
+        plant(&server, "2", &completed);
+        Ok(())
+    });
+    assert_eq!(taken_over.await, End::Replayed(77));
+    assert_eq!(calls.call(&store, "2").await, End::Replayed(77));
     Ok(())
 }
 
