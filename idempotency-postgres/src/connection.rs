@@ -60,12 +60,16 @@ pub(crate) struct Passwords {
 }
 
 /// What a store does with a pool that it has made, and that no other part of the program uses.
+#[derive(Default)]
 pub(crate) struct Own {
-    pub(crate) test_after: Duration,
+    test_after: Duration,
+    /// When a connection was closed last, by the clock of the system. A failover breaks all at once: those from before are tested.
+    closed: Arc<AtomicU64>,
     kept: Mutex<Kept>,
 }
 
 /// The connections that are kept from the pool.
+#[derive(Default)]
 struct Kept {
     spare: Vec<Spare>,
     /// Since when, by the clock of the system.
@@ -84,14 +88,6 @@ impl Drop for Waiting<'_> {
 }
 
 impl Kept {
-    fn since(since: u64) -> Self {
-        Self {
-            spare: Vec::new(),
-            since,
-            waiting: 0,
-        }
-    }
-
     /// Keeps a connection that was used until now. Returns those that go back to the pool: all, if a request waits, or after a time.
     fn keep(&mut self, spare: Spare) -> Vec<Spare> {
         let now = spare.used;
@@ -109,8 +105,12 @@ impl Kept {
 
 impl Own {
     pub(crate) fn new(test_after: Duration) -> Self {
-        let kept = Mutex::new(Kept::since(now()));
-        Self { test_after, kept }
+        let own = Self {
+            test_after,
+            ..Self::default()
+        };
+        own.kept().since = now();
+        own
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -120,7 +120,7 @@ impl Own {
     /// Takes the connection that was used last, and whether it needs no test.
     fn spare(&self) -> Option<(Spare, bool)> {
         let spare = self.kept().spare.pop()?;
-        let is_fresh = since(spare.used) < self.test_after;
+        let is_fresh = is_fresh(since(spare.used), self.test_after, &self.closed);
         Some((spare, is_fresh))
     }
 
@@ -198,8 +198,9 @@ fn secured(options: PgConnectOptions, is_in_url: bool) -> PgConnectOptions {
     options.ssl_mode(mode)
 }
 
-/// Returns the options of a pool for a function: one connection, which is tested before it is used after a pause of this length.
-pub(crate) fn pool_options(test_after: Duration) -> PgPoolOptions {
+/// Returns the options of a pool for a function: one connection, which is tested before it is used after a pause.
+pub(crate) fn pool_options(own: &Own) -> PgPoolOptions {
+    let (test_after, closed) = (own.test_after, Arc::clone(&own.closed));
     let used = Arc::new(AtomicU64::new(now()));
     PgPoolOptions::new()
         .max_connections(1)
@@ -209,8 +210,14 @@ pub(crate) fn pool_options(test_after: Duration) -> PgPoolOptions {
             let paused = meta
                 .idle_for
                 .max(since(used.swap(now(), Ordering::Relaxed)));
-            Box::pin(async move { Ok(paused < test_after || is_alive(Ok(connection)).await) })
+            let is_fresh = is_fresh(paused, test_after, &closed);
+            Box::pin(async move { Ok(is_fresh || is_alive(Ok(connection)).await) })
         })
+}
+
+/// Returns true if a connection needs no test after this pause: it was used after one was `closed`.
+fn is_fresh(paused: Duration, test_after: Duration, closed: &AtomicU64) -> bool {
+    paused < test_after.min(since(closed.load(Ordering::Relaxed)))
 }
 
 /// Returns true if the server replies over this connection.
@@ -556,7 +563,8 @@ impl Drop for InUse<'_> {
         if !self.is_whole {
             // Closes the socket. A statement that runs may still be applied.
             drop(connection.detach());
-            return;
+            let own = self.of.own.iter();
+            return own.for_each(|own| own.closed.store(now(), Ordering::Relaxed));
         }
         let Some(own) = &self.of.own else {
             // Back into the pool.
@@ -598,7 +606,10 @@ mod tests {
     fn connections_that_are_kept_return_to_the_pool_after_a_time_and_for_one_who_waits() {
         let start = 1_700_000_000_000;
         let limit = u64::try_from(KEPT_FOR.as_millis()).unwrap();
-        let mut kept = Kept::since(start);
+        let mut kept = Kept {
+            since: start,
+            ..Kept::default()
+        };
         let mut keep = |waiting, used| {
             kept.waiting = waiting;
             let connection = None;

@@ -492,6 +492,27 @@ async fn a_connection_that_ended_during_a_pause_costs_no_request() {
 }
 
 #[tokio::test]
+async fn connections_that_broke_together_cost_one_request() {
+    let url = database_url(&database().await);
+    let store = store(&url, 4);
+    let logs = [(); 4].map(|()| SendLog::new());
+    // The first turn opens them, and in the second one no request waits, so each is kept.
+    for turn in [1, 5] {
+        let claims = (turn..).zip(&logs);
+        let claims = claims.map(|(number, log)| claim(&store, number, log));
+        futures_util::future::join_all(claims).await;
+    }
+    let end = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    execute(&url, end).await;
+    let mut failed = 0;
+    for _ in 0..4 {
+        let reply = claim(&store, 1, &SendLog::new()).await;
+        failed += i32::from(matches!(reply, StoreReply::Failed { .. }));
+    }
+    assert_eq!(failed, 1);
+}
+
+#[tokio::test]
 async fn a_request_whose_connection_is_dead_gets_that_of_the_next_one() {
     let url = database_url(&database().await);
     let builder = PostgresStore::builder().url(&url);
