@@ -130,25 +130,13 @@ check_replay() {
     ((executed > 0 && replayed == executed)) || fail "$executed calls were executed, and $replayed replayed"
 }
 
-# Runs the tests of the projects on DynamoDB as one workspace: what they depend on is then compiled once. Alone, each project has other
-# features. A package that is not built asks for the features which all dependencies have in the tests of the framework, so that they are
-# compiled already. Our own crates have the features that the projects ask for. benches/compile.sh builds the tests of a project alone.
+# Runs the tests of the projects on DynamoDB as one workspace: what they depend on is then compiled once, with the features of the tests of
+# the framework. benches/compile.sh builds the tests of a project alone.
 test_projects() {
     cd "$scratch"
     cp "$root/Cargo.lock" .
     printf '[workspace]\nresolver = "3"\nmembers = ["my-event", "my-queue", "my-api", "features"]\n' >Cargo.toml
-    mkdir -p features/src
-    touch features/src/lib.rs
-    {
-        printf '[package]\nname = "features"\nedition = "2024"\n[lib]\ntest = false\n[dependencies]\n'
-        cargo tree --manifest-path "$root/Cargo.toml" --workspace --edges normal,dev --prefix none --no-dedupe --format '{p} {f}' |
-            grep -v '(' | sort -u | awk 'NF {
-                sub(/^v/, "", $2)
-                sub(/\+.*/, "", $2)
-                gsub(/[^,]+/, "\"&\"", $3)
-                printf "of%d = { package = \"%s\", version = \"=%s\", default-features = false, features = [%s] }\n", NR, $1, $2, $3
-            }'
-    } >features/Cargo.toml
+    "$root/tests/scripts/features.sh" features
     cargo test --workspace --tests
 }
 
