@@ -65,7 +65,9 @@ impl<R> Driver<'_, R> {
                 },
                 Effect::CheckInFlight => self.join(&mut guard),
                 Effect::AwaitLeader(at_most) => {
-                    guard.wait(|| self.backend.clock().sleep(at_most)).await
+                    guard
+                        .wait(&mut || self.backend.clock().sleep(at_most))
+                        .await
                 }
                 Effect::CheckCircuit(at_most) => self.ask_breaker(at_most, report),
                 Effect::Write(ref write, ref condition) => {
@@ -134,7 +136,7 @@ impl<R> Driver<'_, R> {
                     };
                     if call.undoes_unrecorded(matches!(output, Ok(Ok(_))))
                         // Boxed, so that the future of every other call stays small.
-                        && let Err(error) = Box::pin(call.undo_all(self.key_prefix, || report.undid())).await
+                        && let Err(error) = Box::pin(call.undo_all(self.key_prefix, Some(report))).await
                     {
                         output = Ok(Err(errors.convert(error)));
                     }

@@ -40,7 +40,7 @@ impl<R> Unprotected<'_, R> {
         let undoes = call.undoes_unrecorded(matches!(output, Ok(Ok(_))));
         if undoes {
             // Boxed, so that the future of every other call stays small.
-            let undone = Box::pin(call.undo_all(self.key_prefix, || report.undid())).await;
+            let undone = Box::pin(call.undo_all(self.key_prefix, Some(report))).await;
             undone.map_err(NoResponse::Refused)?;
         }
         let StagedByHandler { staged, refused } = call.end();

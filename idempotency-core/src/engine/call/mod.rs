@@ -623,7 +623,7 @@ pub async fn run_without_claim<R, E, F: Future<Output = Result<R, E>>>(
     call.0.0.staging.refuse();
     let output = handler(call.handle()).await;
     if call.undoes_unrecorded(output.is_ok()) {
-        let undone = Box::pin(call.undo_all(key_prefix, || {})).await;
+        let undone = Box::pin(call.undo_all(key_prefix, None)).await;
         return (output, undone.err());
     }
     let refused = call.end().refused;

@@ -150,7 +150,10 @@ impl FlightGuard<'_> {
     }
 
     /// Waits until the leader finishes, its progress changes, or the timer ends.
-    pub(super) async fn wait(&mut self, timer: impl FnOnce() -> BoxFuture<'static, ()>) -> Input {
+    pub(super) async fn wait(
+        &mut self,
+        timer: &mut (dyn FnMut() -> BoxFuture<'static, ()> + Send),
+    ) -> Input {
         let Role::Follower { leader, timed_out } = &mut self.role else {
             // Not a follower: there is nothing to wait for.
             return Input::LeaderDone(None);

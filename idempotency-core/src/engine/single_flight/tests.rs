@@ -48,9 +48,9 @@ fn at_once() -> BoxFuture<'static, ()> {
 }
 
 /// Polls a wait with this timer once, and shows what the follower gets.
-fn waited(guard: &mut FlightGuard<'_>, timer: fn() -> BoxFuture<'static, ()>) -> String {
+fn waited(guard: &mut FlightGuard<'_>, mut timer: fn() -> BoxFuture<'static, ()>) -> String {
     let mut context = Context::from_waker(Waker::noop());
-    match pin!(guard.wait(timer)).poll(&mut context) {
+    match pin!(guard.wait(&mut timer)).poll(&mut context) {
         Poll::Ready(input) => show(&input),
         Poll::Pending => "pending".to_owned(),
     }
@@ -122,8 +122,9 @@ fn a_follower_wakes_when_its_leader_advances_and_when_it_finishes() {
     let bell = Arc::new(Bell::default());
     let waker = Waker::from(Arc::clone(&bell));
     let mut context = Context::from_waker(&waker);
+    let mut never = never;
     {
-        let mut wait = pin!(second.wait(never));
+        let mut wait = pin!(second.wait(&mut never));
         assert!(wait.as_mut().poll(&mut context).is_pending());
         first.publish(CLAIMS, NOW);
         assert_eq!(bell.0.load(Ordering::Relaxed), 0, "nothing has changed");
@@ -134,7 +135,7 @@ fn a_follower_wakes_when_its_leader_advances_and_when_it_finishes() {
             Poll::Ready(Input::LeaderProgress(RUNS))
         );
     }
-    let mut wait = pin!(second.wait(never));
+    let mut wait = pin!(second.wait(&mut never));
     assert!(wait.as_mut().poll(&mut context).is_pending());
     let record = Record::default();
     first.finish(Some(&record));

@@ -11,6 +11,7 @@ use super::{Call, OpenCall, State, Step, StepRetry};
 use crate::engine::call::Token;
 use crate::engine::handler::caught;
 use crate::error::{Error, ErrorKind};
+use crate::event::Report;
 use crate::future::BoxFuture;
 use crate::protocol::UndoEnd;
 use crate::record::Data;
@@ -204,7 +205,7 @@ impl OpenCall {
         }
     }
 
-    /// Undoes all steps of a run without a confirmed claim, and calls `undone` after each. Nothing of it is recorded.
+    /// Undoes all steps of a run without a confirmed claim, and reports each. Nothing of it is recorded.
     ///
     /// # Errors
     ///
@@ -212,7 +213,7 @@ impl OpenCall {
     pub(in crate::engine) async fn undo_all(
         &self,
         key_prefix: &str,
-        mut undone: impl FnMut(),
+        mut report: Option<&mut Report<'_>>,
     ) -> Result<(), Error> {
         let error = |why: String| {
             let error = Error::new(ErrorKind::StepNotUndone, key_prefix).with_handler_ran(true);
@@ -235,7 +236,9 @@ impl OpenCall {
         for step in undo.undoable {
             let why = match self.undo(&step).await {
                 UndoEnd::Undone => {
-                    undone();
+                    if let Some(report) = &mut report {
+                        report.undid();
+                    }
                     continue;
                 }
                 UndoEnd::Failed(error) => format!("the undo of `{step}` failed: {error}"),
