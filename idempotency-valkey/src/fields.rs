@@ -25,6 +25,9 @@ const STEP: &str = "step:";
 /// The largest value of a field, in bytes. A server takes 512 MB, but performs one command at a time.
 pub(crate) const LARGEST_VALUE: usize = 16 * 1024 * 1024;
 
+/// As many fields as there are attributes.
+const USUAL_FIELDS: usize = 12;
+
 /// The longest time to live: a hundred years.
 const LONGEST_LIFE: i64 = 100 * 365 * 24 * 60 * 60;
 
@@ -77,7 +80,7 @@ impl<'a> Fields<'a> {
             });
         };
         let mut fields = Self {
-            all: Vec::with_capacity(Attribute::ALL.len()),
+            all: Vec::with_capacity(USUAL_FIELDS),
         };
         while !rest.is_empty() {
             let (name, value) = (take(&mut rest), take(&mut rest));
@@ -100,7 +103,7 @@ impl<'a> Fields<'a> {
     /// If a value is larger than the store accepts.
     pub(crate) fn of(record: &'a Record, above: Option<usize>) -> Result<Self, StoreError> {
         let mut fields = Self {
-            all: Vec::with_capacity(Attribute::ALL.len()),
+            all: Vec::with_capacity(USUAL_FIELDS),
         };
         fields.set(record, above)?;
         Ok(fields)
