@@ -93,13 +93,11 @@ impl Kept {
         let now = spare.used;
         self.spare.push(spare);
         let is_due = Duration::from_millis(now.abs_diff(self.since)) >= KEPT_FOR;
-        if is_due {
-            self.since = now;
+        if !is_due && self.waiting == 0 {
+            return Vec::new();
         }
-        if is_due || self.waiting > 0 {
-            return std::mem::take(&mut self.spare);
-        }
-        Vec::new()
+        self.since = now;
+        std::mem::take(&mut self.spare)
     }
 }
 
