@@ -88,9 +88,9 @@ async fn calls_go_on_after_a_failover() -> Result<(), BoxError> {
     for order in orders() {
         assert!(matches!(calls.call(&store, order).await, End::Ran(_)));
     }
+    cluster.replicated()?;
     let holds_some = |server: &Server| server.ask(&["DBSIZE"]).text() != "0";
     assert!(cluster.servers.iter().all(holds_some), "each has keys");
-    cluster.replicated()?;
     // The server of the URL dies.
     cluster.fail_over()?;
     expect(&calls, &store).await;
