@@ -116,7 +116,7 @@ impl Elements {
 
 impl Columns for Elements {
     fn number(&mut self, attribute: Attribute) -> Field<i64> {
-        readable(self.take(attribute), |text| text.parse().ok())
+        self.take(attribute).and_then(|text| text.parse().ok())
     }
 
     fn text(&mut self, attribute: Attribute) -> Field<String> {
@@ -125,19 +125,12 @@ impl Columns for Elements {
 
     fn steps(&mut self, attribute: Attribute) -> Field<RecordedSteps> {
         let elements = self.0.split_off(1 + Attribute::ALL.len());
-        readable(self.take(attribute), |_| steps(elements))
+        self.take(attribute).and_then(|_| steps(elements))
     }
 
     fn event(&mut self, attribute: Attribute) -> Field<StoredEvent> {
-        readable(self.text(attribute), |text| StoredEvent::from_stored(&text))
-    }
-}
-
-fn readable<T, U>(field: Field<T>, read: impl FnOnce(T) -> Option<U>) -> Field<U> {
-    match field {
-        Field::Absent => Field::Absent,
-        Field::Value(value) => read(value).map_or(Field::Unreadable, Field::Value),
-        Field::Unreadable => Field::Unreadable,
+        self.text(attribute)
+            .and_then(|text| StoredEvent::from_stored(&text))
     }
 }
 

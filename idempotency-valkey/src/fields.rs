@@ -275,10 +275,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// Reads the value of an attribute. It is unreadable if `read` returns `None`.
     fn read<T>(&self, attribute: Attribute, read: impl FnOnce(&[u8]) -> Option<T>) -> Field<T> {
-        let value = self.fields.value(attribute);
-        value.map_or(Field::Absent, |value| {
-            read(value).map_or(Field::Unreadable, Field::Value)
-        })
+        Field::from(self.fields.value(attribute)).and_then(read)
     }
 }
 

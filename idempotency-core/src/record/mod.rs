@@ -162,6 +162,16 @@ impl<T> Field<T> {
         }
     }
 
+    /// Returns the attribute that is read from this one. It is unreadable if `read` returns `None`.
+    #[doc(hidden)]
+    pub fn and_then<U>(self, read: impl FnOnce(T) -> Option<U>) -> Field<U> {
+        match self {
+            Self::Absent => Field::Absent,
+            Self::Value(value) => read(value).map_or(Field::Unreadable, Field::Value),
+            Self::Unreadable => Field::Unreadable,
+        }
+    }
+
     /// Returns the same attribute with a reference to its value.
     #[doc(hidden)]
     pub fn as_ref(&self) -> Field<&T> {

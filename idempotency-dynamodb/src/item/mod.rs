@@ -49,10 +49,7 @@ impl ItemColumns<'_> {
         attribute: Attribute,
         read: impl FnOnce(AttributeValue) -> Option<T>,
     ) -> Field<T> {
-        let value = self.item.remove(self.names.of(attribute));
-        value.map_or(Field::Absent, |value| {
-            read(value).map_or(Field::Unreadable, Field::Value)
-        })
+        Field::from(self.item.remove(self.names.of(attribute))).and_then(read)
     }
 }
 

@@ -154,10 +154,7 @@ struct Line(Map<String, Value>);
 
 impl Line {
     fn column<T>(&self, attribute: Attribute, of: impl Fn(&Value) -> Option<T>) -> Field<T> {
-        let value = self.0.get(attribute.default_name());
-        value.map_or(Field::Absent, |value| {
-            of(value).map_or(Field::Unreadable, Field::Value)
-        })
+        Field::from(self.0.get(attribute.default_name())).and_then(of)
     }
 }
 
