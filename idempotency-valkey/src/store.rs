@@ -235,18 +235,24 @@ impl ValkeyStore {
         old: Option<&'a Stored>,
     ) -> Result<Option<Fields<'a>>, StoreError> {
         let above = self.settings.compress_above;
-        let there = old.map(|old| self.fields(&old.value)).transpose()?;
-        let mut fields = there.unwrap_or_default();
-        match write {
-            Write::Put(record) => fields = Fields::of(record, above)?,
-            Write::Update(change) => fields.update(change, above)?,
-            Write::Delete => return Ok(None),
-            Write::Step { .. } if !fields.has_steps() => {
-                return Err(self.rejected("the record was made without steps"));
+        let there = || old.map_or(Ok(Fields::default()), |old| self.fields(&old.value));
+        Ok(Some(match write {
+            Write::Put(record) => Fields::of(record, above)?,
+            Write::Update(change) => {
+                let mut fields = there()?;
+                fields.update(change, above)?;
+                fields
             }
-            Write::Step { name, result } => fields.set_step(name, result, above)?,
-        }
-        Ok(Some(fields))
+            Write::Delete => return Ok(None),
+            Write::Step { name, result } => {
+                let mut fields = there()?;
+                if !fields.has_steps() {
+                    return Err(self.rejected("the record was made without steps"));
+                }
+                fields.set_step(name, result, above)?;
+                fields
+            }
+        }))
     }
 
     /// Reads the value of a key.
