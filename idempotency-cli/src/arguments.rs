@@ -276,15 +276,9 @@ fn percent(text: &str) -> Result<f64, String> {
     number(text, 100.0).ok_or_else(|| "write a number from 0 to 100".to_owned())
 }
 
-/// Parses a duration.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || "write a duration such as `30s`, `15m` or `1h`".to_owned();
-    parse_duration(text).ok_or_else(wrong)
-}
-
 /// Parses a window, by the rules of the setting `expires_after`.
 fn window(text: &str) -> Result<Duration, String> {
-    let window = duration(text)?;
+    let window = parse_duration(text)?;
     match (window.as_secs(), window.subsec_nanos()) {
         (0, _) => Err(
             "write at least `1s`: a response with a shorter window is never replayed".to_owned(),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use dynamodb_writes::once::{self, Estimate};
+use idempotency_expression::parse_duration;
 
-use crate::arguments::duration;
 use crate::exit::{Exit, Failure};
 use crate::help;
 use crate::json::{self, Object};
@@ -19,7 +19,7 @@ pub(crate) struct PlanArguments {
     #[arg(long)]
     rate: Rate,
     /// How long a key must be known, such as 1h
-    #[arg(long, value_parser = duration)]
+    #[arg(long, value_parser = parse_duration)]
     lifetime: Duration,
     /// What the item takes without the keys, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 500)]
@@ -28,7 +28,7 @@ pub(crate) struct PlanArguments {
     #[arg(long, value_name = "BYTES", default_value_t = 12)]
     key_bytes: usize,
     /// How far the clocks of writers may differ, the time of a request included
-    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = parse_duration)]
     clock_skew: Duration,
 }
 

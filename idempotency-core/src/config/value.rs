@@ -89,8 +89,7 @@ pub(super) fn duration(
         _ => Duration::ZERO,
     };
     let of_variable = read(variables, row.variable(), |text| {
-        let value = parse_duration(text)
-            .ok_or_else(|| "write a duration such as `30s`, `15m` or `1h`".to_owned())?;
+        let value = parse_duration(text)?;
         fits(value, shortest).map(|()| value)
     })?;
     let Some(value) = setting else {

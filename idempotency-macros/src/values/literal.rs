@@ -178,7 +178,7 @@ pub(super) fn choice(
 pub(super) fn duration(name: &str, value: &Expr, shortest: Duration) -> Checked {
     let time = text(name, value)
         .ok()
-        .and_then(|text| parse_duration(&text));
+        .and_then(|text| parse_duration(&text).ok());
     let Some(time) = time else {
         let wrong =
             "write a duration such as \"30s\", \"15m\" or \"1h\", or the name of a constant";
