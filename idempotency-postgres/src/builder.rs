@@ -163,7 +163,7 @@ impl PostgresStoreBuilder {
                     return Err(ConfigurationError::value("`connections`", "0", remedy));
                 }
                 let own = Own::new(self.test_after.unwrap_or(TEST_AFTER));
-                let pool = connection::pool_options(&own).max_connections(most);
+                let pool = own.pool_options().max_connections(most);
                 (pool.connect_lazy_with(options), Some(own))
             }
         };
@@ -180,7 +180,7 @@ impl PostgresStoreBuilder {
 /// Returns the options of the pool that a store opens for a URL: one connection, which is tested before it is used after a pause, because
 /// Lambda freezes processes.
 pub fn pool_options() -> PgPoolOptions {
-    connection::pool_options(&Own::new(TEST_AFTER))
+    connection::pool_options(TEST_AFTER, Arc::default())
 }
 
 /// Shows no URL, because it can have a password.

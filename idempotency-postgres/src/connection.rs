@@ -111,6 +111,10 @@ impl Own {
         own
     }
 
+    pub(crate) fn pool_options(&self) -> PgPoolOptions {
+        pool_options(self.test_after, Arc::clone(&self.closed))
+    }
+
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -196,9 +200,8 @@ fn secured(options: PgConnectOptions, is_in_url: bool) -> PgConnectOptions {
     options.ssl_mode(mode)
 }
 
-/// Returns the options of a pool for a function: one connection, which is tested before it is used after a pause.
-pub(crate) fn pool_options(own: &Own) -> PgPoolOptions {
-    let (test_after, closed) = (own.test_after, Arc::clone(&own.closed));
+/// Returns the options of a pool for a function: one connection, which is tested before it is used after a pause, or after one was `closed`.
+pub(crate) fn pool_options(test_after: Duration, closed: Arc<AtomicU64>) -> PgPoolOptions {
     let used = Arc::new(AtomicU64::new(now()));
     PgPoolOptions::new()
         .max_connections(1)
