@@ -6,7 +6,7 @@ use std::fmt;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use dynamodb_lean_client::sdk::{cause, is_about_size, not_from_dynamodb, quoted};
 
-use crate::send::{Hidden, Item};
+use crate::item::{Hidden, Item};
 
 /// An expression, a placeholder, a key or a version is wrong. Nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]

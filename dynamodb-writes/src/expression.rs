@@ -9,7 +9,7 @@ use std::fmt;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::error::InvalidExpression;
-use crate::send::Item;
+use crate::item::Item;
 
 /// The start of our placeholders, after their `#` or `:`.
 const OURS: &str = "idem_";

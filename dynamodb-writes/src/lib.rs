@@ -10,6 +10,7 @@
 //! | `expression` | checks the caller's expressions and adds ours |
 //! | `send` | sends one write, and notes whether it may have been applied |
 //! | `error` | the errors that all writes share |
+//! | `item` | an item of the user, and how it is kept out of `Debug` |
 //!
 //! Their staged form, as a part of a transaction: [`once::PreparedUpdate::transact_item`], [`versioned::PreparedWrite::transact_item`].
 //!
@@ -34,6 +35,7 @@
 
 mod error;
 mod expression;
+mod item;
 pub mod once;
 mod send;
 pub mod versioned;

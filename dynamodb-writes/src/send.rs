@@ -1,44 +1,13 @@
 //! Sends one write with the SDK's client, and notes whether it may have been applied.
 
-use std::collections::HashMap;
-use std::fmt;
-use std::ops::{Deref, DerefMut};
-
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::get_item::GetItemError;
-use aws_sdk_dynamodb::types::AttributeValue;
 use dynamodb_lean_client::sdk::{self, SdkWrite, noting};
 use dynamodb_lean_client::{ItemReply, SendNotes, SendResult};
 use idempotency_core::store::SendLog;
 
 use crate::error::RequestError;
-
-/// An item.
-pub(crate) type Item = HashMap<String, AttributeValue>;
-
-/// A value that `Debug` does not show, because it can contain data of the user.
-#[derive(Clone)]
-pub(crate) struct Hidden<T>(pub(crate) T);
-
-impl<T> fmt::Debug for Hidden<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("..")
-    }
-}
-
-impl<T> Deref for Hidden<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
-
-impl<T> DerefMut for Hidden<T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.0
-    }
-}
+use crate::item::Item;
 
 /// The result of a write, and whether an earlier send of it may have been applied.
 pub(crate) enum Reply {

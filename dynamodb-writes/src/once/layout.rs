@@ -36,7 +36,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency_core::time::EpochMillis;
 use sha2::{Digest, Sha256};
 
-use crate::send::Item;
+use crate::item::Item;
 
 /// The buckets behind the current one that a write looks at.
 pub(super) const BEHIND: i64 = 6;

@@ -55,7 +55,8 @@ use layout::Layout;
 
 use crate::error::{InvalidExpression, RequestError};
 use crate::expression::{self, UserExpressions, user_expressions};
-use crate::send::{self, Hidden, Item, Reply};
+use crate::item::{Hidden, Item};
+use crate::send::{self, Reply};
 
 mod error;
 mod layout;

@@ -13,7 +13,7 @@ use super::layout::{self, FEW, Layout};
 use super::{OnceError, OnceOutcome, OtherPlan};
 use crate::error::{ConditionFailed, InvalidExpression};
 use crate::expression::{Clause, Expressions, check_length, not_built};
-use crate::send::{Hidden, Item};
+use crate::item::{Hidden, Item};
 use dynamodb_lean_client::sdk::{ALL_OLD, SdkWrite};
 
 /// An update that counts once, ready to be sent or to be part of a transaction.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::layout::{BEHIND, PROMISED};
 use super::*;
-use crate::send::Item;
+use crate::item::Item;
 
 /// The length of a bucket, in seconds.
 const BUCKET: i64 = 60;
@@ -229,7 +229,7 @@ proptest! {
 mod item {
     use aws_sdk_dynamodb::types::{AttributeValue, Update};
 
-    use crate::send::Item;
+    use crate::item::Item;
 
     /// Applies an update. Returns false, and changes nothing, if its condition does not hold.
     pub(super) fn apply(item: &mut Item, update: &Update) -> bool {

@@ -10,7 +10,7 @@ use crate::error::InvalidExpression;
 use crate::expression::{
     Clause, Expressions, UserExpressions, check_key, check_length, not_built, user_expressions,
 };
-use crate::send::{Hidden, Item};
+use crate::item::{Hidden, Item};
 use dynamodb_lean_client::sdk::{ALL_OLD, SdkWrite};
 
 /// Returns the placeholder of an attribute of the key.

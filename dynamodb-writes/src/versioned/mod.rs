@@ -53,7 +53,7 @@ use version::{Layout, Token};
 
 use crate::error::{ConditionFailed, InvalidExpression, RequestError, not_applied};
 use crate::expression::{self, UserExpressions};
-use crate::send::{Hidden, Item};
+use crate::item::{Hidden, Item};
 
 mod change;
 mod prepared;

@@ -9,7 +9,8 @@ use super::version::{Layout, TOKENS_KEPT};
 use super::version::{Token, Version};
 use super::{Conflict, VersionedError};
 use crate::error::ConditionFailed;
-use crate::send::{self, Hidden, Item, Reply};
+use crate::item::{Hidden, Item};
+use crate::send::{self, Reply};
 use dynamodb_lean_client::sdk::SdkWrite;
 
 /// A versioned write, ready to be sent or to be part of a transaction.

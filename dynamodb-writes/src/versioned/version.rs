@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::error::InvalidExpression;
-use crate::send::Item;
+use crate::item::Item;
 
 /// The bytes of a token.
 const TOKEN_BYTES: usize = 16;
