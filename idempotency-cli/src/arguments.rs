@@ -12,16 +12,16 @@ use clap::{
     ValueHint, value_parser,
 };
 use clap_complete::Shell;
+use idempotency_core::config::{ConfigurationError, Settings, Variables};
 use idempotency_core::key::HashAlgorithm;
 use idempotency_core::protocol::policy::Lookup;
 use idempotency_core::record::RecordId;
 use idempotency_dynamodb::record_of_piece;
 use idempotency_expression::parse_duration;
 
-use crate::cost::LARGEST_RESPONSE;
+use crate::cost::capacity::LARGEST_RESPONSE;
 use crate::exit;
 use crate::help;
-use crate::key::checked_prefix;
 use crate::plan::PlanArguments;
 use crate::template::TemplateArguments;
 use crate::terminal::is_hidden;
@@ -296,6 +296,18 @@ fn number(text: &str, largest: f64) -> Option<f64> {
 fn prefix(text: &str) -> Result<String, String> {
     let checked = checked_prefix(text).map_err(|error| error.to_string())?;
     checked.ok_or_else(|| "write the `key_prefix` of an operation, such as payments".to_owned())
+}
+
+/// Checks a prefix as a function checks its `key_prefix`. An empty one counts as none.
+pub(crate) fn checked_prefix(prefix: &str) -> Result<Option<String>, ConfigurationError> {
+    if prefix.is_empty() {
+        return Ok(None);
+    }
+    let settings = Settings {
+        key_prefix: Some(prefix.to_owned().into()),
+        ..Settings::default()
+    };
+    settings.key_prefix(&Variables::default(), "").map(Some)
 }
 
 /// The numbers of hexadecimal digits that a digest can have.

@@ -55,6 +55,9 @@ impl Add for Capacity {
     }
 }
 
+/// The longest response that fits one item of 400 KB, in bytes.
+pub(crate) const LARGEST_RESPONSE: usize = 400 * 1_024 - RecordSize::OTHER_ATTRIBUTES;
+
 /// The size of one record as DynamoDB counts it: names and values of all attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecordSize {

@@ -1,6 +1,6 @@
 //! `idempotency cost`: what each path of a call costs, in units and in money, as Markdown tables or as JSON.
 
-mod capacity;
+pub(crate) mod capacity;
 
 use std::fmt;
 
@@ -14,9 +14,6 @@ use capacity::{Capacity, Path, Prices, RecordSize};
 
 /// The sizes of responses without `--response`, in bytes.
 const RESPONSES: [usize; 5] = [500, 1_000, 4_000, 40_000, 400_000];
-
-/// The longest response that fits one item of 400 KB, in bytes.
-pub(crate) const LARGEST_RESPONSE: usize = 400 * 1_024 - RecordSize::OTHER_ATTRIBUTES;
 
 /// How many calls the money is for.
 const CALLS: f64 = 1e6;

@@ -18,11 +18,10 @@ use idempotency_core::operation::CompiledOperation;
 use idempotency_http::{HttpOperation, Reason, ReceivedRequest};
 use serde_json::Value;
 
-use crate::arguments::KeyArguments;
+use crate::arguments::{KeyArguments, checked_prefix};
 use crate::exit::{Exit, Failure};
 use crate::json;
 use crate::terminal::visible;
-pub(crate) use settings::checked_prefix;
 use settings::{KeyResult, KeySettings, compiled, known_application};
 
 /// The longest event and the longest line, in bytes: Lambda accepts events of 6 MB, and escaping can double their size.

@@ -5,7 +5,7 @@ use idempotency_core::key::{EvaluationError, Expression, HashAlgorithm, Json, Se
 use idempotency_core::record::RecordId;
 use serde_json::Value;
 
-use crate::arguments::KeyArguments;
+use crate::arguments::{KeyArguments, checked_prefix};
 use crate::connection::chain;
 use crate::exit::Exit;
 use crate::json;
@@ -208,18 +208,6 @@ fn hint(text: &str) -> Option<String> {
     Some(format!(
         "`{text}` is {what}: if the function's payload has such a type, write it in the event as the type does"
     ))
-}
-
-/// Checks a prefix as a function checks its `key_prefix`. An empty one counts as none.
-pub(crate) fn checked_prefix(prefix: &str) -> Result<Option<String>, ConfigurationError> {
-    if prefix.is_empty() {
-        return Ok(None);
-    }
-    let settings = Settings {
-        key_prefix: Some(prefix.to_owned().into()),
-        ..Settings::default()
-    };
-    settings.key_prefix(&Variables::default(), "").map(Some)
 }
 
 /// Compiles an expression. An empty one counts as none.
