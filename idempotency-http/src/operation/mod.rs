@@ -31,11 +31,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use idempotency_core::config::Settings;
 use idempotency_core::operation::CompiledOperation;
 
-use crate::host::Host;
 use crate::problem::Problem;
 use crate::reply::FailureReport;
 use crate::rules::Rules;
-use crate::service::HttpIdempotencyLayer;
 
 pub use builder::{HttpOperationBuilder, HttpTarget};
 pub use call::HttpCall;
@@ -144,14 +142,6 @@ impl HttpOperation {
     /// default key prefix is made from it.
     pub fn builder(path: impl Into<String>) -> HttpOperationBuilder {
         HttpOperationBuilder::for_target(path, Settings::new(), ())
-    }
-
-    /// Returns the tower layer of this operation. `host` is a [`Backend`](crate::Backend), or what a platform provides.
-    ///
-    /// If another operation of the same backend has the key prefix, and other rules for key, caller or fingerprint, this is logged as an
-    /// error, and each protected request is refused: otherwise the two would get each other's responses.
-    pub fn layer<H: Host>(&self, host: H) -> HttpIdempotencyLayer<H> {
-        HttpIdempotencyLayer::new(self.clone(), host)
     }
 
     /// Returns true if requests of this method are protected.

@@ -73,21 +73,27 @@ pub struct HttpIdempotencyService<S, H = Backend> {
     layer: HttpIdempotencyLayer<H>,
 }
 
-impl<H: Host> HttpIdempotencyLayer<H> {
-    pub(crate) fn new(operation: HttpOperation, host: H) -> Self {
-        let prefix = operation.compiled().key_prefix();
-        let is_refused = !host.claim_prefix(prefix, operation.sameness());
+impl HttpOperation {
+    /// Returns the tower layer of this operation. `host` is a [`Backend`](crate::Backend), or what a platform provides.
+    ///
+    /// If another operation of the same backend has the key prefix, and other rules for key, caller or fingerprint, this is logged as an
+    /// error, and each protected request is refused: otherwise the two would get each other's responses.
+    pub fn layer<H: Host>(&self, host: H) -> HttpIdempotencyLayer<H> {
+        let prefix = self.compiled().key_prefix();
+        let is_refused = !host.claim_prefix(prefix, self.sameness());
         if is_refused {
             tracing::error!(operation = prefix, "{SHARED_PREFIX}");
         }
-        Self {
-            operation,
+        HttpIdempotencyLayer {
+            operation: self.clone(),
             host,
             to_end: None,
             is_refused,
         }
     }
+}
 
+impl<H: Host> HttpIdempotencyLayer<H> {
     /// Runs each protected request to its end, also if its client disconnects or a timeout outside of the layer fires.
     ///
     /// Without it the server drops such a request half-way, and its key is refused with 409 until the lease ends. With it the
