@@ -2,7 +2,8 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `settings` | a batch with its settings, and the function that it runs for each record |
+//! | `settings` | a batch with its settings |
+//! | `handler` | the function that a batch runs for each record |
 //! | `source` | SQS, Kinesis and DynamoDB streams: how a record is named, ordered and read |
 //! | `body` | the body of a record as a type |
 //! | `run` | starts the records and makes the response |
@@ -51,6 +52,7 @@
 
 mod body;
 mod duplicates;
+mod handler;
 mod plan;
 mod report;
 mod reserve;
@@ -60,6 +62,7 @@ pub(crate) mod source;
 mod verdict;
 
 pub use body::{Body, RawBody, Undecodable};
-pub use settings::{Batch, KeyFrom, RecordHandler, RecordOrder};
+pub use handler::RecordHandler;
+pub use settings::{Batch, KeyFrom, RecordOrder};
 pub use source::{DataRecord, EventSource, FromRecord, ItemChange, Message};
 pub(crate) use verdict::ErrorNaming;
