@@ -1,9 +1,6 @@
 //! Runs the handler: its response, its error, its panic.
 
-use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
-use std::task::Poll;
 
 use super::call::OpenCall;
 use super::{Codec, Errors, Written};
@@ -31,7 +28,7 @@ pub(super) async fn output_of<R, E>(
     report: &mut Report<'_>,
 ) -> HandlerOutput<R, E> {
     report.handler_started();
-    let output = caught(call, handler).await;
+    let output = call.caught(handler).await;
     report.handler_ended(&output);
     output
 }
@@ -153,17 +150,4 @@ impl StoreWhen<'_> {
         let response = Json::parse_within(response.as_bytes(), &mut budget).ok()?;
         expression.holds_within(&response, &mut budget).ok()
     }
-}
-
-pub(super) async fn caught<F: Future>(call: &OpenCall, future: F) -> Result<F::Output, Panic> {
-    let mut future = pin!(future);
-    poll_fn(|context| {
-        let polled = AssertUnwindSafe(|| call.enter(|| future.as_mut().poll(context)));
-        match catch_unwind(polled) {
-            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
-            Ok(Poll::Pending) => Poll::Pending,
-            Err(panic) => Poll::Ready(Err(panic)),
-        }
-    })
-    .await
 }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::call::OpenCall;
-use super::handler::{self, HandlerOutput};
+use super::handler::HandlerOutput;
 use super::request::{Reasons, RequestEnd, send};
 use super::single_flight::FlightGuard;
 use crate::event::{Meter, Report};
@@ -85,7 +85,7 @@ impl<'a, 'b, 'c> Renewing<'a, 'b, 'c> {
         }
     }
 
-    /// Runs the handler, as [`handler::output_of`] does, and renews the lease of its claim meanwhile. A renewal that is on its way when
+    /// Runs the handler, as [`output_of`](super::handler::output_of) does, and renews the lease of its claim meanwhile. A renewal that is on its way when
     /// the handler ends is not awaited: its condition makes it harmless. The last claim was sent at `claimed`.
     pub(super) async fn output_of<R, E>(
         mut self,
@@ -95,7 +95,7 @@ impl<'a, 'b, 'c> Renewing<'a, 'b, 'c> {
     ) -> HandlerOutput<R, E> {
         self.is_held(&renewal, claimed);
         self.report.handler_started();
-        let handler = handler::caught(self.call, handler);
+        let handler = self.call.caught(handler);
         let output = beside(handler, self.renew(renewal)).await;
         self.report.handler_ended(&output);
         output

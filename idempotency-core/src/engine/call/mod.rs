@@ -17,15 +17,19 @@ pub use transaction::CallTransaction;
 
 use std::cell::RefCell;
 use std::fmt;
-use std::future::pending;
+use std::future::{pending, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::time::Duration;
 
 use self::step::{Steps, StepsSummary};
 use super::Backend;
 use super::staging::{Misplaced, StageError, StagedByHandler, Staging};
 use crate::error::{Error, ErrorKind};
+use crate::outcome::Panic;
 use crate::protocol::{CallTerms, Run, StepLedger};
 use crate::random::RandomError;
 use crate::record::{RecordId, RecordedSteps};
@@ -597,6 +601,20 @@ impl OpenCall {
         POLLED.with_borrow_mut(|polled| polled.push(entry));
         let _leave = Leave;
         code()
+    }
+
+    /// Polls a future of the handler to its end, and catches its panic.
+    pub(super) async fn caught<F: Future>(&self, future: F) -> Result<F::Output, Panic> {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            let polled = AssertUnwindSafe(|| self.enter(|| future.as_mut().poll(context)));
+            match catch_unwind(polled) {
+                Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+                Ok(Poll::Pending) => Poll::Pending,
+                Err(panic) => Poll::Ready(Err(panic)),
+            }
+        })
+        .await
     }
 }
 

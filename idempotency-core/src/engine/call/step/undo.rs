@@ -9,7 +9,6 @@ use serde::de::DeserializeOwned;
 
 use super::{Call, OpenCall, State, Step, StepRetry};
 use crate::engine::call::Token;
-use crate::engine::handler::caught;
 use crate::error::{Error, ErrorKind};
 use crate::event::Report;
 use crate::future::BoxFuture;
@@ -181,7 +180,7 @@ impl OpenCall {
         let token = call.token_of(step, true);
         let mut tries = 1;
         loop {
-            let undone = caught(self, async {
+            let undone = self.caught(async {
                 match undo(result.as_str(), token.clone()) {
                     Some(undone) => Some(undone.await),
                     None => None,
