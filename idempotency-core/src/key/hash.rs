@@ -7,9 +7,8 @@ use md5::Md5;
 use sha2::digest::Output;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
+use super::Json;
 use super::canonical::{self, CANONICAL, Layout, Sink};
-use super::tape::{self, Tape};
-use super::{Budget, Json};
 use crate::hex;
 
 /// A digest algorithm, for keys and for the part that `validate` selects.
@@ -67,32 +66,6 @@ impl HashAlgorithm {
         self.hex_of_written((json, CANONICAL))
     }
 
-    /// Returns the digest of the canonical text of a JSON text, in lower-case hex; `None` if the text is not JSON, or its values
-    /// take more than `memory_limit` bytes.
-    ///
-    /// The result is that of [`hex_of`](Self::hex_of) on the value, but for most texts no value is made.
-    pub fn hex_of_json(&self, text: &str, memory_limit: usize) -> Option<String> {
-        tape::digest(text.as_bytes(), *self, CANONICAL, memory_limit).or_else(|| {
-            let mut budget = Budget::new(memory_limit);
-            let json = Json::parse_within(text.as_bytes(), &mut budget).ok()?;
-            Some(self.hex_of(&json))
-        })
-    }
-
-    /// As [`hex_of_json`](Self::hex_of_json). Also `None` if an object has two members of one name: programs differ in which one
-    /// counts.
-    pub fn hex_of_distinct_json(&self, text: &str, memory_limit: usize) -> Option<String> {
-        let bytes = text.as_bytes();
-        if let Some((digest, has_twice)) =
-            tape::digest_of_members(bytes, *self, CANONICAL, memory_limit)
-        {
-            return (!has_twice).then_some(digest);
-        }
-        let mut budget = Budget::new(memory_limit);
-        let json = Json::parse_within(bytes, &mut budget).ok()?;
-        (tape::members_of(bytes) == Ok(members(&json))).then(|| self.hex_of(&json))
-    }
-
     /// Returns the digest in lower-case hex. The text is hashed while it is written.
     pub(super) fn hex_of_written(&self, text: impl HashInput) -> String {
         match self {
@@ -125,12 +98,6 @@ impl HashInput for (&Json, &Layout) {
 impl HashInput for &[u8] {
     fn write(self, out: &mut impl Sink) {
         out.ascii(self);
-    }
-}
-
-impl HashInput for &mut Tape<'_> {
-    fn write(self, out: &mut impl Sink) {
-        Tape::write(self, out);
     }
 }
 
@@ -225,15 +192,6 @@ impl FromStr for HashAlgorithm {
             name: name.to_owned(),
         };
         found.map(|(algorithm, _)| algorithm).ok_or_else(unknown)
-    }
-}
-
-/// Returns the number of members in all objects of a value.
-fn members(json: &Json) -> usize {
-    match json {
-        Json::Array(values) => values.iter().map(members).sum(),
-        Json::Object(object) => object.len() + object.values().map(members).sum::<usize>(),
-        _ => 0,
     }
 }
 

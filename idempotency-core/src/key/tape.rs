@@ -5,9 +5,9 @@
 
 use idempotency_expression::Scanner;
 
-use super::canonical::{Layout, Sink, write_characters};
-use super::hash::HashAlgorithm;
-use super::{Float, JsonErrorKind, scan};
+use super::canonical::{CANONICAL, Layout, Sink, write_characters};
+use super::hash::{HashAlgorithm, HashInput};
+use super::{Budget, Float, Json, JsonErrorKind, scan};
 
 /// A tree takes at most this many bytes of memory for each byte of its text. The most is an array of one-digit numbers that is
 /// just moved to a larger block: 36.
@@ -37,6 +37,33 @@ enum Kind {
     Object,
 }
 
+impl HashAlgorithm {
+    /// Returns the digest of the canonical text of a JSON text, in lower-case hex; `None` if the text is not JSON, or its values
+    /// take more than `memory_limit` bytes.
+    ///
+    /// The result is that of [`hex_of`](Self::hex_of) on the value, but for most texts no value is made.
+    pub fn hex_of_json(&self, text: &str, memory_limit: usize) -> Option<String> {
+        digest(text.as_bytes(), *self, CANONICAL, memory_limit).or_else(|| {
+            let mut budget = Budget::new(memory_limit);
+            let json = Json::parse_within(text.as_bytes(), &mut budget).ok()?;
+            Some(self.hex_of(&json))
+        })
+    }
+
+    /// As [`hex_of_json`](Self::hex_of_json). Also `None` if an object has two members of one name: programs differ in which one
+    /// counts.
+    pub fn hex_of_distinct_json(&self, text: &str, memory_limit: usize) -> Option<String> {
+        let bytes = text.as_bytes();
+        if let Some((digest, has_twice)) = digest_of_members(bytes, *self, CANONICAL, memory_limit)
+        {
+            return (!has_twice).then_some(digest);
+        }
+        let mut budget = Budget::new(memory_limit);
+        let json = Json::parse_within(bytes, &mut budget).ok()?;
+        (members_of(bytes) == Ok(members(&json))).then(|| self.hex_of(&json))
+    }
+}
+
 /// Returns the digest of the canonical form of a JSON text, in lower-case hexadecimal digits.
 ///
 /// It returns `None` where the tree must decide: the text is not JSON, or a tree of it could take more than `memory_limit`
@@ -52,7 +79,7 @@ pub(crate) fn digest(
 }
 
 /// Returns what [`digest`] returns, and true if an object has two members of one name.
-pub(super) fn digest_of_members(
+fn digest_of_members(
     text: &[u8],
     hash: HashAlgorithm,
     layout: &Layout,
@@ -80,7 +107,7 @@ pub(super) fn digest_of_members(
 }
 
 /// Returns the number of members in all objects of a JSON text, each as often as it is written.
-pub(super) fn members_of(text: &[u8]) -> Result<usize, JsonErrorKind> {
+fn members_of(text: &[u8]) -> Result<usize, JsonErrorKind> {
     fn count(text: &mut Scanner<'_>, members: &mut usize) -> Result<(), JsonErrorKind> {
         match text.peek() {
             Some(b'[') => text.nested(b']', |text| count(text, members)),
@@ -96,6 +123,15 @@ pub(super) fn members_of(text: &[u8]) -> Result<usize, JsonErrorKind> {
     let mut members = 0;
     let read = Scanner::new(text, 0).document(|text| count(text, &mut members));
     read.map(|()| members).map_err(|error| error.kind())
+}
+
+/// Returns the number of members in all objects of a value.
+fn members(json: &Json) -> usize {
+    match json {
+        Json::Array(values) => values.iter().map(members).sum(),
+        Json::Object(object) => object.len() + object.values().map(members).sum::<usize>(),
+        _ => 0,
+    }
 }
 
 /// Appends the places of the next value.
@@ -179,7 +215,7 @@ impl Place {
 }
 
 /// A text and its places.
-pub(super) struct Tape<'t> {
+struct Tape<'t> {
     text: &'t [u8],
     places: &'t [Place],
     python_numbers: bool,
@@ -191,6 +227,15 @@ pub(super) struct Tape<'t> {
     order: Vec<u32>,
     /// The characters of a string with escapes.
     characters: Vec<u8>,
+}
+
+/// Writes the canonical text.
+impl HashInput for &mut Tape<'_> {
+    fn write(self, out: &mut impl Sink) {
+        let is_list = matches!(self.places[0].kind, Kind::Array | Kind::Object);
+        self.is_key = !is_list && !matches!(self.of(0), b"null" | b"\"\"");
+        self.write_value(0, out);
+    }
 }
 
 impl<'t> Tape<'t> {
@@ -219,13 +264,6 @@ impl<'t> Tape<'t> {
 
     fn is_null(&self, place: usize) -> bool {
         self.places[place].kind == Kind::Verbatim && self.of(place) == b"null"
-    }
-
-    /// Writes the canonical text.
-    pub(super) fn write(&mut self, out: &mut impl Sink) {
-        let is_list = matches!(self.places[0].kind, Kind::Array | Kind::Object);
-        self.is_key = !is_list && !matches!(self.of(0), b"null" | b"\"\"");
-        self.write_value(0, out);
     }
 
     fn write_value(&mut self, place: usize, out: &mut impl Sink) {
@@ -318,8 +356,8 @@ impl<'t> Tape<'t> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::canonical::{CANONICAL, PYTHON_CANONICAL};
-    use crate::key::{Budget, Json, is_absent_key};
+    use crate::key::canonical::PYTHON_CANONICAL;
+    use crate::key::is_absent_key;
 
     const LIMIT: usize = 64 * 1024 * 1024;
 
