@@ -1,5 +1,6 @@
 //! One call as a state machine. Each step consumes the attempt, so a stale state cannot be used.
 
+mod after_run;
 mod claim;
 mod completion;
 mod follow;
@@ -316,7 +317,7 @@ impl Attempt {
                 unprotected::unclaimed_ended(&end)
             }
             (State::Running(running), Input::HandlerEnded(end)) => match running.undo {
-                None => completion::handler_ended(&call, now, running.held, end),
+                None => after_run::handler_ended(&call, now, running.held, end),
                 Some(decided) => undo::run_ended(&call, now, running.held, *decided, end),
             },
             (State::Undoing(undo), Input::Undone(end)) => undo::undone(&call, now, *undo, end),
