@@ -18,7 +18,7 @@ pub const LIMIT: f64 = 1.10;
 pub const MEASURES: [(&str, fn(&Took) -> f64); 2] =
     [("wall", |took| took.wall), ("CPU", |took| took.cpu)];
 
-/// What a block of calls took, for each call, in microseconds.
+/// The time of one call, in microseconds: the mean of a block of calls.
 #[derive(Clone, Copy, Default)]
 pub struct Took {
     wall: f64,
@@ -29,7 +29,7 @@ fn cpu() -> Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.into())
 }
 
-/// Makes a block of so many calls.
+/// Measures a block of this many calls.
 pub async fn measured(calls: usize, block: impl Future<Output = Result<()>>) -> Result<Took> {
     let (began, cpu_before) = (Instant::now(), cpu()?);
     block.await?;
@@ -46,7 +46,7 @@ pub fn median(values: impl Iterator<Item = f64>) -> f64 {
     quantile(&mut values.collect::<Vec<_>>(), 0.5)
 }
 
-/// The ratios of some blocks: their median, with the tenth that is lowest and the tenth that is highest left out.
+/// The ratios of some blocks: the median, and the range without the lowest and the highest tenth.
 pub struct Ratio {
     low: f64,
     median: f64,
@@ -74,14 +74,14 @@ impl fmt::Display for Ratio {
     }
 }
 
-/// Returns the value that this share of the values are below.
+/// Returns the value below which this share of the values are.
 fn quantile(values: &mut [f64], share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let last = values.len().saturating_sub(1) as f64;
     values[(last * share).round() as usize]
 }
 
-/// Returns the end of the program. Fewer rounds show that it works, and no ratio.
+/// Returns the exit code of the program. With less than ten rounds a ratio means nothing, so no limit fails.
 pub fn end(is_met: bool, rounds: u64) -> ExitCode {
     if !is_met && rounds >= 10 {
         eprintln!("a limit is not met");

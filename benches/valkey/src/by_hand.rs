@@ -1,6 +1,11 @@
-//! Commands of `redis`, as an engineer who knows Valkey writes them, with the promises that the store keeps on this path: the key is a digest of
-//! the selected values, another payload is refused by its digest, the lease of a claim ends by the caller's clock and is then taken over, and a
-//! completion is fenced. A claim is one command that brings back what is there; a script replaces what was read by something else.
+//! Commands of `redis`, as an engineer who knows Valkey writes them, with the promises that the store keeps on this path:
+//!
+//! - The key is a digest of the selected values.
+//! - Another payload is refused by its digest.
+//! - The lease of a claim ends by the caller's clock. Then another call takes the claim over.
+//! - A completion is fenced.
+//!
+//! A claim is one command, which returns the value that is there. A script replaces a value if it is still the one that was read.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
