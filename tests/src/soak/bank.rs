@@ -1,4 +1,4 @@
-//! Accounts beside the records on PostgreSQL. The handler moves money between two of them, in the transaction of its response.
+//! Accounts in the database of the records, PostgreSQL. The handler moves money between two of them, in the transaction of its response.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ END $$;
 CREATE TRIGGER note AFTER INSERT OR UPDATE ON idempotency FOR EACH ROW EXECUTE FUNCTION note();
 ";
 
-/// Records the run, works, and moves what the key says, if there is enough.
+/// Records the run, does its work, and moves money if the account has enough. The key decides on the two accounts and the amount.
 pub(super) async fn transfer(
     call: &Call,
     event: Event,

@@ -137,6 +137,7 @@ impl Environment {
 pub(super) struct Process {
     pub(super) environment: Environment,
     starter: usize,
+    /// True for the last slot of its process. This slot alone replaces a dead process, so that it is replaced once.
     last: bool,
 }
 
@@ -196,7 +197,6 @@ impl Processes {
             }
         };
         lock(&self.living).push(environment.clone());
-        // Only the last slot replaces a dead process, so that it is replaced once.
         for place in 1..=self.events {
             self.give_back(Process {
                 environment: environment.clone(),

@@ -440,6 +440,7 @@ impl StoreScan for BrokenStore {
             Ok(page)
         })
     }
+
     fn stored_event<'a>(
         &'a self,
         id: &'a RecordId,
