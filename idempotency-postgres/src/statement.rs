@@ -15,19 +15,21 @@ pub(crate) use self::parameters::{Reply, Statement};
 
 use crate::columns::{self, ID, Value, stored};
 
-/// Begins the transaction of a handler, or of a statement behind a pooler, and marks it: the mark ends with it. It ends itself if it waits for
-/// longer than `left`. No query is in it, because the handler can set its isolation level until the first one.
+/// Returns the statements that begin a transaction, of a handler or of a statement behind a pooler. They set [`MARK`], which the server
+/// forgets at the end of the transaction. The server ends a transaction that waits for longer than `left`.
+///
+/// No query is among them, because the handler can set the isolation level only before the first query.
 pub(crate) fn begin(left: Option<Duration>) -> String {
     let begin = format!("BEGIN; SET LOCAL {MARK} = 'open'");
     let Some(left) = left else { return begin };
-    // The server accepts no longer one.
+    // The largest limit that the server accepts.
     let left = left.as_millis().clamp(1_000, i32::MAX as u128);
     format!(
         "{begin}; SET LOCAL lock_timeout = '{left}'; SET LOCAL idle_in_transaction_session_timeout = '{left}'"
     )
 }
 
-/// The setting with which [`begin`] marks a transaction. The error of the server quotes it if that has ended.
+/// The setting with which [`begin`] marks a transaction. If the transaction has ended, the error of the server quotes this name.
 pub(crate) const MARK: &str = "idempotency.transaction";
 
 /// What the error of the server quotes if it executed another statement than the one that was sent.
@@ -40,9 +42,9 @@ pub(crate) const IN_TRANSACTION: &str = "(CASE WHEN current_setting('idempotency
 /// The most texts that a store keeps. The requests of the protocol have fewer.
 const MOST_TEXTS: usize = 64;
 
-/// The statements on a table. The text of one depends on its [`Shape`] alone, so it is kept with that.
+/// The statements on a table. The text of a statement depends on its [`Shape`] alone, and is kept with its shape.
 pub(crate) struct Statements {
-    /// With its schema, as SQL writes it.
+    /// The name of the table, with its schema, as SQL writes it.
     pub(crate) table: String,
     texts: Mutex<Vec<(Shape, Text)>>,
 }
@@ -74,23 +76,23 @@ enum Kind {
 pub(crate) enum Form {
     Insert,
     Change,
-    /// A change in the transaction of a handler, which has limits of its own. It changes nothing outside of that.
+    /// A change in the transaction of a handler, which has limits of its own. Outside of that transaction it fails.
     InOpen,
 }
 
-/// Makes a text that only this statement has, with its mark. `text` returns it for a mark.
+/// Returns the text of a statement, and its mark: a digest of the text. `text` makes the text for a mark.
 ///
-/// Behind a pooler that keeps no prepared statements for its clients, a name can stand for the statement of another client: with the
-/// condition of another operation.
+/// Some poolers keep no prepared statements for their clients. There the name of a prepared statement can execute that of another client, which
+/// has another condition. The mark detects this.
 fn marked(text: impl Fn(i64) -> String) -> Text {
     let mut hasher = DefaultHasher::new();
     text(0).hash(&mut hasher);
-    // A time can be added.
+    // Two bits less, so that the milliseconds of a wait can be added.
     let mark = (hasher.finish() >> 2).cast_signed();
     (text(mark).into(), mark)
 }
 
-/// Returns an expression that is true if the parameter of this number is the mark, and fails otherwise.
+/// Returns an expression that is true if the parameter with this number is the mark, and fails otherwise.
 fn checked(number: usize, mark: i64) -> String {
     format!("(CASE WHEN ${number} = {mark} THEN 't' ELSE '{OTHER_STATEMENT}' END)::bool")
 }
@@ -103,13 +105,15 @@ impl Statements {
         }
     }
 
-    /// Returns a write. An insert applies what a put or an update sets, if there is no record. Its reply is a row with its mark, and the record
-    /// that was there: that is read first, without a lock, an entry in the log of the server, or a wait for a transaction that changes it. No row
-    /// means that another transaction was faster.
+    /// Returns the statement of a write: an insert, or a change.
     ///
-    /// Every other one is a change of a record for which its condition holds. Its reply counts a row if it was applied: for a put it has
-    /// the record that was there. A put changes the row if that is still the version that it read: its `xmin` names the transaction that made it,
-    /// and no transaction of a store makes two versions of a row. So what was replaced is known in every version of PostgreSQL.
+    /// An insert writes what a put or an update sets, if there is no record. Its reply is one row: the mark if it was applied, else the record
+    /// that was there. The record is read first, because such a read takes no lock, waits for no other transaction, and leaves no error in the
+    /// log of the server. No row means that another transaction was faster.
+    ///
+    /// A change is applied to a record for which its condition holds. Its reply counts one row if it was applied. For a put this row has the
+    /// record that was replaced. A put reads the row, and changes it if its `xmin` is still the same: `xmin` names the transaction that made
+    /// this version of the row, and no transaction of a store makes two. So every version of PostgreSQL tells what was replaced.
     pub(crate) fn write(&self, record: RecordWrite<'_>, form: Form, wait: Duration) -> Statement {
         let mut parameters = Parameters::of(record.id);
         let nothing = Record::default();
@@ -134,7 +138,7 @@ impl Statements {
         if !is_insert {
             condition::render(record.condition, &mut shape.condition, &mut parameters);
         }
-        // A limit of zero would be none.
+        // For the server a limit of zero is no limit.
         let wait = wait.as_millis().max(1) * u128::from(!shape.in_open);
         let wait = u32::try_from(wait).unwrap_or(u32::MAX);
         self.statement(shape, parameters, wait)
@@ -148,7 +152,7 @@ impl Statements {
         self.statement(shape, parameters, 0)
     }
 
-    /// Returns the read of one page of a listing. Its rows have whether the filter holds, and the record; and the id.
+    /// Returns the read of one page of a listing. A row of its reply has three things: whether the filter holds, the record, the id.
     pub(crate) fn scan(&self, request: ScanRequest<'_>) -> Statement {
         let mut parameters = Parameters::default();
         let prefix = stored(request.prefix);
@@ -209,7 +213,7 @@ const fn bit(attribute: Attribute) -> u16 {
 }
 
 impl Shape {
-    /// Returns the shape of a write that sets and removes these attributes. What is removed and set is removed.
+    /// Returns the shape of a write that sets and removes these attributes. An attribute in both is removed.
     fn of(kind: Kind, set: &Record, removed: &[Attribute], parameters: &mut Parameters) -> Self {
         let mut shape = Self {
             kind,
@@ -227,9 +231,11 @@ impl Shape {
         shape
     }
 
-    /// Returns what a change evaluates if it changes a row: it fails if the parameter of this number is not that of the statement. That is the
-    /// mark, and how long the change waits for another transaction: set for this statement alone, and impossible with another mark. The
-    /// transaction of a handler has such a limit already.
+    /// Returns an expression that a change evaluates for its row. It fails if the parameter with this number belongs to another statement.
+    ///
+    /// The parameter is the mark plus the milliseconds for which the change waits for another transaction. The expression sets this limit for
+    /// its own statement. With another mark the difference is no limit that the server accepts. In the transaction of a handler the parameter is
+    /// the mark alone, because [`begin`] has set the limit.
     fn guard(&self, number: usize, mark: i64) -> String {
         if self.in_open {
             let mark =
