@@ -11,7 +11,8 @@ use idempotency_core::store::{OpenTransaction, Staged, StagedWrites, Store, Stor
 
 use crate::store::StoreOperation;
 
-type Created<'a, T> = BoxFuture<'a, Result<T, Box<dyn Error + Send + Sync>>>;
+/// The future of what a factory does.
+type FactoryFuture<'a, T> = BoxFuture<'a, Result<T, Box<dyn Error + Send + Sync>>>;
 
 /// Creates the stores under test, and does to their records what the [`Store`] trait cannot.
 ///
@@ -50,7 +51,7 @@ pub trait StoreFactory: Send + Sync {
     /// # Errors
     ///
     /// If the store cannot be created. Each case that needed it fails with this text.
-    fn store(&self) -> BoxFuture<'_, Result<Arc<dyn Store>, Box<dyn Error + Send + Sync>>>;
+    fn store(&self) -> FactoryFuture<'_, Arc<dyn Store>>;
 
     /// Writes a record without the store, as another program would; returns `None` if that is not possible.
     ///
@@ -61,7 +62,7 @@ pub trait StoreFactory: Send + Sync {
         &'a self,
         id: &'a RecordId,
         foreign: &'a ForeignRecord,
-    ) -> Option<BoxFuture<'a, Result<(), Box<dyn Error + Send + Sync>>>> {
+    ) -> Option<FactoryFuture<'a, ()>> {
         let _ = (id, foreign);
         None
     }
@@ -71,7 +72,7 @@ pub trait StoreFactory: Send + Sync {
     /// # Errors
     ///
     /// If the store cannot be created. The case fails with this text.
-    fn listing(&self) -> Option<Created<'_, Arc<dyn StoreScan>>> {
+    fn listing(&self) -> Option<FactoryFuture<'_, Arc<dyn StoreScan>>> {
         None
     }
 
@@ -101,7 +102,7 @@ pub trait StoreFactory: Send + Sync {
     /// # Errors
     ///
     /// If it cannot be begun. The case fails with this text.
-    fn open_taking_one<'a>(&'a self, name: &'a str) -> Option<Created<'a, OpenTransaction>> {
+    fn open_taking_one<'a>(&'a self, name: &'a str) -> Option<FactoryFuture<'a, OpenTransaction>> {
         let _ = name;
         None
     }
@@ -111,10 +112,7 @@ pub trait StoreFactory: Send + Sync {
     /// # Errors
     ///
     /// If that cannot be read. The case fails with this text.
-    fn taken<'a>(
-        &'a self,
-        name: &'a str,
-    ) -> BoxFuture<'a, Result<u32, Box<dyn Error + Send + Sync>>> {
+    fn taken<'a>(&'a self, name: &'a str) -> FactoryFuture<'a, u32> {
         Box::pin(async move { Err(format!("the factory does not know `{name}`").into()) })
     }
 }
@@ -132,7 +130,7 @@ pub fn sharing(store: Arc<impl Store + 'static>) -> impl StoreFactory {
 struct SharedStore(Arc<dyn Store>);
 
 impl StoreFactory for SharedStore {
-    fn store(&self) -> BoxFuture<'_, Result<Arc<dyn Store>, Box<dyn Error + Send + Sync>>> {
+    fn store(&self) -> FactoryFuture<'_, Arc<dyn Store>> {
         Box::pin(async { Ok(Arc::clone(&self.0)) })
     }
 }
