@@ -42,29 +42,29 @@ pub struct ValkeyStore {
     pub(crate) sender: Sender,
     pub(crate) settings: Settings,
     claims: Claims,
-    /// Held while a step is recorded, so that those of one key come in turn: each writes the whole record.
+    /// Locks that are held while a step is recorded, one for many keys. A step writes the whole record, so the steps of one key take turns.
     steps: Box<[Mutex<()>]>,
-    /// True if the server was checked, and can be used.
+    /// True after a check of the server that found no fault.
     is_checked: AtomicBool,
 }
 
-/// What the id begins with on whose key the start tries what a write needs. It has another form than that of a record.
+/// The beginning of an id under which the check of the server writes. No record has an id of this form.
 const PROBED: &str = "#warm-up";
 
-/// Said of a server on which the writes of a store would mean something else.
+/// The error about a server that replies to the writes of the check in another way than Valkey and Redis.
 const STRANGE: &str =
     "its replies to `SET` or to a script are not those of Valkey or Redis: use one of these";
 
-/// For how many seconds the server keeps that key at most.
+/// The longest time for which the server keeps a key of the check, in seconds.
 const PROBED_FOR: i64 = 60;
 
-/// How many keys can record a step at the same time.
+/// The number of locks for steps: at most as many keys record a step at the same time.
 const LANES: usize = 256;
 
-/// How long a step waits for those before it. The future of one of them may no longer be polled.
+/// How long a step waits for its lock. After that it is recorded without the lock, because the holder may be a future that is no longer polled.
 const TURN: Duration = Duration::from_secs(1);
 
-/// How often a write tries to replace what it has read. Each time another write has replaced it first.
+/// The most times that a write tries to replace the value that it has read. A try fails if another write was faster.
 const MOST_RACES: usize = 1_000;
 
 /// A record as the server has it.
@@ -85,15 +85,15 @@ pub(crate) struct Settings {
     pub(crate) unencrypted_events: bool,
 }
 
-/// Whether the server can lose a write that it has acknowledged.
+/// Says if the server can lose a write that it has acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Durability {
-    /// It can, in a failover to a replica that has not got the write yet, or in a restart. Then a handler can run again. The start says so
-    /// once.
+    /// It can lose a write in a failover to a replica that does not have the write yet, or in a restart. Then a handler can run again. The
+    /// check at the start warns of it once.
     #[default]
     Asynchronous,
-    /// It cannot: MemoryDB, ElastiCache with synchronous durability, or a single server with `appendfsync always` and
+    /// It loses no write: MemoryDB, ElastiCache with synchronous durability, or a single server with `appendfsync always` and
     /// `no-appendfsync-on-rewrite no`.
     Synchronous,
 }
@@ -109,7 +109,7 @@ impl ValkeyStore {
         }
     }
 
-    /// Checks the server, if there was no check: a new connection asks what it is, and requests try what a write needs.
+    /// Checks the server once: a new connection asks for its version and role, and requests try what a write needs.
     async fn check(&self, log: &SendLog) -> Result<(), StoreError> {
         if self.is_checked.load(Ordering::Acquire) {
             return Ok(());
@@ -117,12 +117,13 @@ impl ValkeyStore {
         // Boxed, so that the future of every other write stays small.
         Box::pin(async {
             let nodes = &self.sender.nodes;
-            // Of this process alone, so that each reply is known: also if it was restored from a snapshot.
+            // A key of this process alone, so that the replies are known. The time makes it new after a restore from a snapshot.
             let number = RandomState::new().hash_one(SystemTime::now());
             let key = self.key(&RecordId::new(format!("{PROBED}-{number:x}")));
             let swap = |old, new| Request::replace(&key, old, new, Some(PROBED_FOR));
             let there = |value: &[u8]| Some(Reply::Present(Some(value.to_vec())));
-            // None is a record. A reply can be lost, so that of what changes something can be another one.
+            // The values are no records. A write whose reply was lost is sent again, and then has another reply: so a successful write has
+            // no expected one.
             let [one, two, other] = [&b"1"[..], b"2", b"3"].map(Some);
             for (request, expected) in [
                 (swap(None, one), None),
@@ -177,7 +178,7 @@ impl ValkeyStore {
             _ => None,
         };
         let holds = |it: &Option<Stored>| condition.holds(it.as_ref().map(|it| &it.record));
-        // What is there, or a guess: the server compares it.
+        // The value under the key, or a guess. The server compares it with the real value.
         let mut old = None;
         if !holds(&old) {
             let claim = self.claims.take(&key);
@@ -344,7 +345,7 @@ impl Store for ValkeyStore {
                 let reply = self.write(record, log).await;
                 reply.unwrap_or_else(StoreReply::failed).add_notes(log)
             }),
-            // Of a primary, which the script makes sure of.
+            // The script makes sure that a primary replies.
             StoreRequest::Read(id, _) => Box::pin(async move {
                 match self.read(&self.key(id), log).await {
                     Ok(stored) => {
