@@ -6,8 +6,8 @@ use idempotency_core::key::{Expression, JsonError, ParsedPayload, PayloadReader}
 use serde::Serialize;
 
 use super::HttpOperation;
+use super::caller::CallerRule;
 use super::fingerprint::FingerprintRule;
-use super::identify::CallerRule;
 use super::key::KeyRule;
 use crate::received::ReceivedRequest;
 

@@ -4,14 +4,16 @@
 //! |---|---|
 //! | `builder` | from settings to an operation |
 //! | `key` | the `Idempotency-Key` header |
+//! | `caller` | where the caller of a request comes from |
 //! | `fingerprint` | what must be equal in a duplicate |
-//! | `target` | the path and the query that the client sent
+//! | `target` | the path and the query that the client sent |
 //! | `event` | what the expressions look at in the event of a request |
 //! | `identify` | from a request to the identity of its call |
 //! | `call` | the run of a call |
 
 mod builder;
 mod call;
+mod caller;
 mod event;
 mod fingerprint;
 mod identify;
@@ -43,9 +45,9 @@ pub(crate) use identify::{Event, Head};
 pub use event::RequestEvent;
 pub(crate) use target::Target;
 
+use caller::CallerRule;
 use event::EventRule;
 use fingerprint::FingerprintRule;
-use identify::CallerRule;
 use key::KeyRule;
 use target::UriFunction;
 

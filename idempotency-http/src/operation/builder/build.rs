@@ -15,9 +15,9 @@ use idempotency_core::operation::CompiledOperation;
 use idempotency_core::protocol::policy::{OnTimeout, Steps};
 
 use super::{Caller, HttpOperationBuilder};
+use crate::operation::caller::CallerRule;
 use crate::operation::event::EventRule;
 use crate::operation::fingerprint::FingerprintRule;
-use crate::operation::identify::CallerRule;
 use crate::operation::key::KeyRule;
 use crate::operation::{HttpOperation, Inner};
 use crate::rules::{Unstorable, header_name, is_never_stored, storable_header};

@@ -14,7 +14,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, Uri};
 use idempotency_core::config::{KeyRequired, Settings, Variables};
 
-use super::identify::CallerRule;
+use super::caller::CallerRule;
 use super::target::UriFunction;
 use super::{AddedHeaders, ErrorResponse};
 use crate::problem::Problem;
