@@ -6,7 +6,7 @@
 //! | `request` | sends requests to the store |
 //! | `call` | the call of a handler |
 //! | `run` | one run of the handler: its start, and what it leaves |
-//! | `handler` | runs the handler and catches its panic |
+//! | `handler` | runs the handler, and says what its output means |
 //! | `renewing` | renews the lease of a run while its handler runs |
 //! | `finish` | turns the end of a call into the caller's result |
 //! | `staging` | the writes that a handler stages while it runs |

@@ -8,6 +8,7 @@
 //! - [`Run`]: which run of its key a handler's run is.
 //! - [`PlainTransaction`]: the staged writes of a handler that ran unprotected.
 //! - [`StepLedger`] and [`StepWrite`]: the steps of one run, and how the result of one is recorded.
+//! - [`StepRetry`]: how often a step is tried in one run.
 //! - [`Undoing`]: which recorded steps are undone, after the handler has decided that its key cannot go on.
 //! - [`Lease`]: how long a claim lasts. [`Renewal`]: how a run makes it last longer.
 //! - [`InFlight`]: what calls of one process know of each other.
@@ -33,6 +34,7 @@ pub mod policy;
 mod renewal;
 mod requests;
 mod run;
+mod step_retry;
 mod steps;
 mod store_limits;
 #[cfg(test)]
@@ -57,7 +59,8 @@ pub use plain::PlainTransaction;
 pub use renewal::{Renewal, RenewalEnd, RenewalPause};
 pub(crate) use requests::{recorded_path, transaction_token};
 pub use run::Run;
-pub use steps::{StepLedger, StepRefusal, StepRetry, StepStart, StepWrite};
+pub use step_retry::StepRetry;
+pub use steps::{StepLedger, StepRefusal, StepStart, StepWrite};
 pub use store_limits::StoreLimits;
 pub use undo::{HandlerUndo, UndoEnd, Undoing};
 

@@ -12,7 +12,6 @@ use super::classify::{is_claim_by, is_expired};
 use super::condition::{Condition, held_by};
 use super::effect::{Resend, Write, WriteErrorKind, WriteResult};
 use super::end::StepEnd;
-use super::lease::Lease;
 use super::limits::{MAX_COMPLETIONS, REPLY_RESERVE, backoff, time_limit};
 use super::store_limits::StoreLimits;
 use super::undo::HandlerUndo;
@@ -21,10 +20,6 @@ use crate::time::EpochMillis;
 
 /// The longest name of a step, in bytes.
 const LONGEST_NAME: usize = 128;
-/// The upper bound of the pause before the second try, unless it is set.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// The upper bound of every pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// The steps of one run: those that are recorded, and those that the run asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -35,7 +30,7 @@ pub struct StepLedger {
     open: usize,
     /// The length in bytes of all results that are recorded, or may be.
     text_len: usize,
-    /// The longest that it may be.
+    /// The most bytes that the store accepts for all results. `None` if it has no limit.
     longest: Option<usize>,
     /// The worst end of the steps that have ended.
     end: Option<StepEnd>,
@@ -47,7 +42,7 @@ pub struct StepLedger {
     closed: bool,
     /// The steps of the run that can be undone, the last one first.
     undoable: Vec<String>,
-    /// The steps whose results the run has asked for, and has not got: recorded ones with an undo, and those after its decision.
+    /// The steps that the run has asked for, and whose results it has not got: recorded steps with an undo, and steps after its decision.
     unread: Vec<String>,
     /// True if the handler decided that its steps are undone.
     decided: bool,
@@ -345,72 +340,6 @@ impl Resend for StepWrite {
     }
 }
 
-/// How often a step is tried in one run, and how long the pauses between the tries are.
-///
-/// A pause is random, between zero and its upper bound. The bound doubles with each pause, up to 5 s. A step is tried again only if
-/// the pause and 200 ms are left of the claim's lease. If the lease is renewed, it must only last until the next try begins.
-///
-/// # Examples
-///
-/// ```
-/// use idempotency_core::operation::StepRetry;
-/// use std::time::Duration;
-/// let retry = StepRetry::tries(3).first_pause(Duration::from_millis(50));
-/// assert_eq!(format!("{retry:?}"), "StepRetry { tries: 3, first_pause: 50ms }");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StepRetry {
-    tries: u32,
-    first_pause: Duration,
-}
-
-impl StepRetry {
-    /// Returns a policy with this number of tries in total. 0 counts as 1.
-    pub fn tries(tries: u32) -> Self {
-        Self {
-            tries: tries.max(1),
-            first_pause: FIRST_PAUSE,
-        }
-    }
-
-    /// Sets the upper bound of the pause before the second try. The default is 100 ms.
-    #[must_use]
-    pub fn first_pause(self, first_pause: Duration) -> Self {
-        Self {
-            first_pause,
-            ..self
-        }
-    }
-
-    /// Returns the upper bound of the pause after the try with this number, counted from one. `None` if there is no further try.
-    /// `left` is the time that is left; `None` if that is not known. A `lease` that is renewed lasts longer.
-    pub(crate) fn pause(
-        self,
-        tried: u32,
-        left: Option<Duration>,
-        lease: Option<Lease>,
-    ) -> Option<Duration> {
-        if tried >= self.tries {
-            return None;
-        }
-        let doublings = tried.saturating_sub(1).min(16);
-        let pause = self.first_pause.saturating_mul(1 << doublings);
-        let pause = pause.min(LONGEST_PAUSE);
-        let needed = match lease {
-            Some(Lease::Renewed { .. }) => Duration::ZERO,
-            _ => pause + REPLY_RESERVE,
-        };
-        left.is_none_or(|left| left > needed).then_some(pause)
-    }
-}
-
-impl Default for StepRetry {
-    /// Returns the policy of one try.
-    fn default() -> Self {
-        Self::tries(1)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::condition::held_by;
@@ -511,38 +440,5 @@ mod tests {
             assert_eq!(write.write(), begin().write(), "the same write");
             Ok(())
         });
-    }
-
-    fn millis(milliseconds: u64) -> Duration {
-        Duration::from_millis(milliseconds)
-    }
-
-    #[test]
-    fn a_step_is_tried_as_often_as_its_policy_says_while_the_pause_and_the_reply_reserve_are_left()
-    {
-        let three = StepRetry::tries(3);
-        let long = StepRetry::tries(u32::MAX).first_pause(millis(1_500));
-        for (retry, tried, left, pause) in [
-            (StepRetry::default(), 1, None, None),
-            (StepRetry::tries(0), 1, None, None),
-            (three, 1, None, Some(100)),
-            (three, 2, None, Some(200)),
-            (three, 3, None, None),
-            (three, 1, Some(301), Some(100)),
-            (three, 1, Some(300), None),
-            // A pause doubles up to five seconds.
-            (long, 2, None, Some(3_000)),
-            (long, 3, None, Some(5_000)),
-            (long, u32::MAX - 1, None, Some(5_000)),
-        ] {
-            let found = retry.pause(tried, left.map(millis), None);
-            assert_eq!(found, pause.map(millis), "{retry:?} {tried} {left:?}");
-        }
-        let (length, at_most) = (millis(3_000), millis(9_000));
-        let renewed = Some(Lease::Renewed { length, at_most });
-        for (left, is_tried) in [(0, false), (1, true)] {
-            let found = StepRetry::tries(2).pause(1, Some(millis(left)), renewed);
-            assert_eq!(found.is_some(), is_tried, "{left}");
-        }
     }
 }
