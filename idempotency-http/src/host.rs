@@ -4,6 +4,7 @@ use std::any::Any;
 use std::future::Future;
 use std::sync::Arc;
 
+use http::Extensions;
 use http::request::Parts;
 use idempotency_core::engine::Backend;
 use idempotency_core::error::Error;
@@ -34,6 +35,14 @@ pub trait Host: Clone + Send + Sync + 'static {
         operation: &str,
         request: &Parts,
     ) -> impl Future<Output = Result<Place, Error>> + Send;
+
+    /// Returns true if [`place`](Self::place) refuses each request of this source. Then a request with a method that is not protected does not
+    /// pass either: the platform may have made up the method.
+    #[doc(hidden)]
+    fn refuses_source(&self, request: &Extensions) -> bool {
+        let _ = request;
+        false
+    }
 
     /// Returns what the platform knows about the request, for expressions: the member `requestContext` of its event, such as
     /// the claims that an authorizer has checked. `None` if the platform knows nothing.

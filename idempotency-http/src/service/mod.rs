@@ -188,7 +188,9 @@ where
             to_end,
             is_refused,
         } = &self.layer;
-        if !operation.protects(request.method(), request.headers()) {
+        if !operation.protects(request.method(), request.headers())
+            && !host.refuses_source(request.extensions())
+        {
             let future = self.inner.call(request);
             let state = State::Passed { future };
             return ResponseFuture { state };

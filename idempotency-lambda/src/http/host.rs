@@ -2,6 +2,7 @@
 
 use std::any::Any;
 
+use http::Extensions;
 use http::request::Parts;
 use idempotency_core::engine::Backend;
 use idempotency_core::error::{Error, ErrorKind};
@@ -83,26 +84,31 @@ fn path_of_event(request: &Parts, with_stage: bool) -> Option<String> {
     })
 }
 
-/// Why a request is refused. `lambda_http` reads such events only with its feature `vpc_lattice`.
+/// Why a request of VPC Lattice is refused. `lambda_http` reads its events only with the feature `vpc_lattice`.
 const VPC_LATTICE: &str = "events of VPC Lattice are not supported, and the request was not processed: put a load balancer or an API in \
     front of the function";
+/// Why a message of a WebSocket is refused. It has no method, so `lambda_http` makes a GET of it, which no operation would protect.
+const WEBSOCKET: &str = "events of a WebSocket API are not supported, and the message was not processed: leave the layer out, and protect the \
+    function that handles a message";
 
-/// Returns true if VPC Lattice sent a request with this context.
-fn is_of_vpc_lattice(context: &RequestContext) -> bool {
+/// Returns why each request with this context is refused. `None` if it is not.
+fn refused(context: &RequestContext) -> Option<&'static str> {
     match context {
         RequestContext::ApiGatewayV1(_)
         | RequestContext::ApiGatewayV2(_)
-        | RequestContext::Alb(_) => false,
-        // The variant exists only with the feature, which the user's program can switch on.
-        other => {
-            serde_json::to_value(other).is_ok_and(|context| is_context_of_vpc_lattice(&context))
-        }
+        | RequestContext::Alb(_) => None,
+        // The other variants exist only with features, which the user's program can switch on.
+        other => refused_source(&serde_json::to_value(other).ok()?),
     }
 }
 
-/// Returns true if this is the `requestContext` of an event of VPC Lattice. No other source has a service network.
-fn is_context_of_vpc_lattice(context: &Value) -> bool {
-    context["serviceNetworkArn"].is_string()
+/// Returns why an event with this `requestContext` is refused. Of these sources only one has a service network, and one a connection.
+fn refused_source(context: &Value) -> Option<&'static str> {
+    if context["serviceNetworkArn"].is_string() {
+        Some(VPC_LATTICE)
+    } else {
+        context["connectionId"].is_string().then_some(WEBSOCKET)
+    }
 }
 
 /// The [`Host`] of requests on Lambda.
@@ -141,18 +147,21 @@ impl LambdaHost {
 
 impl Host for LambdaHost {
     async fn place(&self, _operation: &str, request: &Parts) -> Result<Place, Error> {
-        let source = request.request_context_ref();
-        if source.is_some_and(is_of_vpc_lattice) {
+        if let Some(why) = request.request_context_ref().and_then(refused) {
             let error = Error::new(
                 ErrorKind::Configuration,
                 self.operation.compiled().key_prefix(),
             );
-            return Err(error.with_detail(VPC_LATTICE));
+            return Err(error.with_detail(why));
         }
         let context = request.context();
         let deadline = context.map_or(Deadline::Inherited, Deadline::from);
         let invocation = deadline.invocation(self.operation.compiled())?;
         self.place_in(&invocation).await
+    }
+
+    fn refuses_source(&self, request: &Extensions) -> bool {
+        request.get().and_then(refused).is_some()
     }
 
     fn request_context(&self, request: &Parts) -> Option<Value> {
@@ -182,7 +191,7 @@ mod tests {
     use axum::Router;
     use axum::routing::post;
     use idempotency_core::store::MemoryStore;
-    use lambda_http::Request;
+    use lambda_http::{Request, Response, service_fn};
     use lambda_runtime::tower::ServiceExt;
     use serde_json::json;
 
@@ -235,15 +244,45 @@ mod tests {
     }
 
     #[test]
-    fn a_context_of_vpc_lattice_is_known_and_no_other_one_is() {
+    fn a_context_of_vpc_lattice_is_known_and_no_supported_one_is() {
         let events: Value = serde_json::from_str(include_str!("handler/events.json")).unwrap();
         for kind in ["v2", "v1", "alb"] {
-            assert!(!is_context_of_vpc_lattice(&events[kind]["requestContext"]));
+            assert_eq!(refused_source(&events[kind]["requestContext"]), None);
             let (parts, _) = request(kind, "/", "prod").into_parts();
-            assert!(!is_of_vpc_lattice(parts.request_context_ref().unwrap()));
+            assert_eq!(refused(parts.request_context_ref().unwrap()), None);
         }
         let lattice = json!({"serviceNetworkArn": "arn:aws:vpc-lattice:eu-central-1:1:servicenetwork/sn-1", "region": "eu-central-1"});
-        assert!(is_context_of_vpc_lattice(&lattice));
+        assert_eq!(refused_source(&lattice), Some(VPC_LATTICE));
+    }
+
+    #[tokio::test]
+    async fn a_message_of_a_websocket_does_not_pass_as_a_request_that_needs_no_protection()
+    -> Result<(), BoxError> {
+        let message = json!({
+            "requestContext": {
+                "routeKey": "pay", "eventType": "MESSAGE", "messageId": "m-1", "messageDirection": "IN", "requestId": "r-1",
+                "connectionId": "c-1", "connectedAt": 1_700_000_000_000_u64, "requestTimeEpoch": 1_700_000_001_000_u64,
+                "stage": "prod", "apiId": "a-1", "identity": { "sourceIp": "192.0.2.1" },
+            },
+            "body": "{\"action\":\"pay\",\"id\":1}",
+            "isBase64Encoded": false,
+        });
+        let message = || lambda_http::request::from_str(&message.to_string());
+        for (disabled, status) in [(false, 500), (true, 200)] {
+            let variable = ("IDEMPOTENCY_DISABLED".to_owned(), disabled.to_string());
+            let layer = Operation::builder("shop::messages")
+                .variables([variable].into_iter().collect())
+                .store(Arc::new(MemoryStore::new()))
+                .key("powertools_json(body).id")
+                .http()
+                .shared_by_all_callers()
+                .build()?;
+            let app = layer.layer(service_fn(async |_: Request| {
+                Ok::<_, BoxError>(Response::new("paid".to_owned()))
+            }));
+            assert_eq!(app.oneshot(message()?).await?.status(), status);
+        }
+        Ok(())
     }
 
     #[tokio::test]
