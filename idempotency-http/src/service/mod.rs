@@ -76,8 +76,8 @@ pub struct HttpIdempotencyService<S, H = Backend> {
 impl HttpOperation {
     /// Returns the tower layer of this operation. `host` is a [`Backend`](crate::Backend), or what a platform provides.
     ///
-    /// If another operation of the same backend has the key prefix, and other rules for key, caller or fingerprint, this is logged as an
-    /// error, and each protected request is refused: otherwise the two would get each other's responses.
+    /// If another operation of the same backend has the key prefix, and another path or other rules for key, caller or fingerprint, this is logged
+    /// as an error, and each protected request is refused: otherwise the two would get each other's responses.
     pub fn layer<H: Host>(&self, host: H) -> HttpIdempotencyLayer<H> {
         let prefix = self.compiled().key_prefix();
         let is_refused = !host.claim_prefix(prefix, self.sameness());
@@ -150,8 +150,8 @@ impl<H: Host> HttpIdempotencyLayer<H> {
 }
 
 /// Why a layer refuses its requests.
-const SHARED_PREFIX: &str = "another operation of this server has the same key prefix, and other rules for key, caller or fingerprint, so \
-     they would get each other's responses: give each operation a path or a `key_prefix` of its own (no handler of this one runs)";
+const SHARED_PREFIX: &str = "another operation of this server has the same key prefix, and another path or other rules for key, caller or \
+     fingerprint, so they would get each other's responses: give each operation a `key_prefix` of its own (no handler of this one runs)";
 
 impl<S, H: Clone> Layer<S> for HttpIdempotencyLayer<H> {
     type Service = HttpIdempotencyService<S, H>;

@@ -35,6 +35,28 @@ async fn two_operations_with_one_prefix_and_other_rules_do_not_replay_each_other
     }
 }
 
+#[tokio::test]
+async fn two_operations_with_a_copied_prefix_replay_each_other_only_if_both_allow_it() {
+    let backend = backend();
+    for (shares, other) in [(false, "500 misconfigured"), (true, "200 1, replayed")] {
+        let app = |path: &str| {
+            let settings = Settings {
+                key_prefix: Some(format!("shared-{shares}").into()),
+                shared_key_prefix: Some(shares),
+                ..Settings::new()
+            };
+            let builder = HttpOperation::builder(path).variables(Variables::default());
+            let builder = builder.settings(settings).caller_header("x-user-id");
+            count(built(builder.without_fingerprint()).layer(backend.clone())).0
+        };
+        assert_eq!(answer(&app("shop::payments"), request()).await, "200 1");
+        assert_eq!(answer(&app("shop::refunds"), request()).await, other);
+        // The same one, built again.
+        let again = answer(&app("shop::payments"), request()).await;
+        assert_eq!(again, "200 1, replayed");
+    }
+}
+
 #[test]
 fn the_layer_and_an_attribute_with_the_same_parts_have_one_record_and_one_fingerprint() {
     let context = r#"{"authorizer":{"jwt":{"claims":{"sub":"u-1"}}},"http":{"method":"POST"}}"#;

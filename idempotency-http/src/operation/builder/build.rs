@@ -140,8 +140,13 @@ impl HttpOperationBuilder {
         ) -> Result<Arc<CompiledOperation>, ConfigurationError>,
     ) -> Result<HttpOperation, ConfigurationError> {
         let identity = self.identity();
-        let sameness = format!("{:?}", (identity.key, identity.validate, identity.hash));
         let written = self.rules;
+        // Under a copied prefix two operations would get each other's responses, unless they are one on purpose.
+        let path = (!identity.shares_key_prefix()).then_some(&written.path);
+        let sameness = format!(
+            "{:?}",
+            (path, identity.key, identity.validate, identity.hash)
+        );
         let variables = written.variables;
         let variables = variables
             .unwrap_or_else(|| std::env::vars_os().collect())
