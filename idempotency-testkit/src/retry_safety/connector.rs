@@ -33,9 +33,9 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::RECORDS;
-use super::check::Plan;
 use super::effects::Items;
 use super::gate::{FaultKind, Service};
+use super::plan::Plan;
 use super::process::{Process, RequestFate};
 use super::world::World;
 use crate::dynamodb::{Cause, DatabaseError, TableSpec, open_database, serve_database};

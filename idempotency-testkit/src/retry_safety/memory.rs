@@ -12,9 +12,9 @@ use idempotency_core::store::{
 use idempotency_lambda::ConfigurationError;
 
 use super::RECORDS;
-use super::check::{Failure, Plan};
 use super::effects::Items;
 use super::gate::{FaultKind, Service, completion};
+use super::plan::{Failure, Plan};
 use super::process::{Process, RequestFate};
 use super::world::World;
 use crate::lock::lock;

@@ -54,7 +54,9 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `check` | the builder of a check, and its run: the faultless runs, then each fault at each point |
+//! | `check` | a check, and what its user sets |
+//! | `plan` | what a check plays, without the types of its user |
+//! | `play` | the run of a check: the faultless runs, then each fault at each point |
 //! | `stage` | one scenario: a world, and the deliveries in it |
 //! | `process` | one process: a thread, a runtime, virtual time |
 //! | `gate` | the faults and points; notes the points of a process, and plays the fault |
@@ -62,7 +64,8 @@
 //! | `memory` | the records of a scenario without the feature `dynamodb` |
 //! | `postgres` | a schema for each scenario, and the statements of its processes |
 //! | `world` | what the function gets, and the uses of a fake |
-//! | `effects`, `ending` | what differs from a faultless run: the world, the responses; the verdict |
+//! | `effects`, `ending` | what differs from a faultless run: the world, the responses |
+//! | `verdict` | the verdict on a scenario |
 //! | `report` | the result, and its text |
 
 // What requests to DynamoDB alone use.
@@ -76,12 +79,15 @@ mod ending;
 mod gate;
 #[cfg(not(feature = "dynamodb"))]
 mod memory;
+mod plan;
+mod play;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod process;
 mod provider;
 mod report;
 mod stage;
+mod verdict;
 mod world;
 
 pub use check::RetrySafety;

@@ -12,10 +12,10 @@ use idempotency_core::time::{Clock, EpochMillis};
 use idempotency_lambda::SystemClock;
 use serde_json::Value;
 
-use super::check::{EVENT, Failure, Handler, Plan};
 use super::effects::{Items, Snapshot};
 use super::ending::Ending;
 use super::gate::{Completions, FaultKind, Message, Point};
+use super::plan::{EVENT, Failure, Plan};
 use super::process::{End, Local, Process, TIMEOUT};
 use super::provider::{Http, Listener};
 use super::world::World;
@@ -29,6 +29,9 @@ const A_DAY: Duration = Duration::from_secs(86_400);
 
 /// The pause before the sender delivers an event again at once.
 const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// Delivers the event with this number in a process.
+pub(super) type Handler = Arc<dyn Fn(World, usize) -> Local<Ending> + Send + Sync>;
 
 /// What all scenarios of a check share.
 pub(super) struct Theatre<'a> {
