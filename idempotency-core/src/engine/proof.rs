@@ -16,7 +16,7 @@ use crate::key::scan;
 const DEPTH: usize = 100;
 /// The beginning of the names with which `serde_json` marks its own values. It reads an object with such a name as the marked value,
 /// or fails.
-const MARK: &[u8] = b"$serde_json::private::";
+pub(super) const MARK: &str = "$serde_json::private::";
 
 /// Returns true if every value of the type can be read back from the JSON text that `serde_json` wrote of it. `text` is the
 /// text of one value.
@@ -54,7 +54,12 @@ fn is_readable(text: &[u8]) -> bool {
                 }
             }
             b']' | b'}' => depth = depth.saturating_sub(1),
-            b'"' if text.get(at..).is_some_and(|rest| rest.starts_with(MARK)) => return false,
+            b'"' if text
+                .get(at..)
+                .is_some_and(|rest| rest.starts_with(MARK.as_bytes())) =>
+            {
+                return false;
+            }
             b'"' => loop {
                 at += scan::plain(text.get(at..).unwrap_or_default());
                 match text.get(at) {

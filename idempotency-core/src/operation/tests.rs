@@ -156,8 +156,13 @@ fn a_response_that_cannot_be_read_back_is_not_stored() {
 
 #[test]
 fn an_object_that_serde_json_takes_for_its_own_marker_is_not_stored() {
-    // The names are those of a payload that the handler sends back.
-    for value in [serde_json::json!(5), serde_json::json!("no JSON")] {
+    // The names are those of a payload that the handler sends back. The last two are read as another value.
+    for value in [
+        serde_json::json!(5),
+        serde_json::json!("no JSON"),
+        serde_json::json!("1"),
+        serde_json::json!("{\"paid\":true}"),
+    ] {
         let marked = serde_json::json!({ "$serde_json::private::RawValue": value });
         assert_not_stored(serde_json::json!({ "items": [marked] }));
     }
