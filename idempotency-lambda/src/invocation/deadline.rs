@@ -95,8 +95,8 @@ impl Deadline {
                 tenant,
             },
         };
-        let now = Scope::current().now();
-        if let Some(end) = invocation.deadline.take_if(|end| !can_be(*end, now)) {
+        let is_wrong = |end: &mut EpochMillis| !can_be(*end, Scope::current().now());
+        if let Some(end) = invocation.deadline.take_if(is_wrong) {
             warn(&format!(
                 "{}: the deadline of the invocation is {end}, more than an hour away, and an invocation takes 15 minutes at most: it \
                  counts as unknown, so the claim lasts for the configured `lease`; check the emulator that sends it",

@@ -52,7 +52,7 @@ pub(crate) struct Scope {
 
 impl Scope {
     /// Returns the scope around the running code, if there is one.
-    pub(super) fn surrounding() -> Option<Arc<Self>> {
+    pub(crate) fn surrounding() -> Option<Arc<Self>> {
         CURRENT.with_borrow(Clone::clone)
     }
 

@@ -259,21 +259,26 @@ impl Operation {
     ///
     /// The scope is looked up when the call is polled, because a test may wrap an existing future.
     pub(crate) async fn backend(&self) -> Result<Backend, Error> {
-        match (&Scope::current().backend, &self.0.backend) {
-            (Some(backend), _) | (None, Some(backend)) => Ok(backend.clone()),
-            (None, None) => process::global_backend().await.cloned(),
+        match self.known_backend() {
+            Some(backend) => Ok(backend),
+            None => process::global_backend().await.cloned(),
         }
     }
 
     /// Returns the backend of a run without protection, which sends no request: it does not wait for the store of the process.
     #[cfg(feature = "http")]
     pub(crate) fn backend_at_hand(&self) -> Backend {
-        match (&Scope::current().backend, &self.0.backend) {
-            (Some(backend), _) | (None, Some(backend)) => backend.clone(),
-            (None, None) => process::existing_backend()
+        self.known_backend().unwrap_or_else(|| {
+            process::existing_backend()
                 .cloned()
-                .unwrap_or_else(process::backend_without_store),
-        }
+                .unwrap_or_else(process::backend_without_store)
+        })
+    }
+
+    /// Returns the backend of the scope, or the operation's own. `None` if the call uses the global one.
+    fn known_backend(&self) -> Option<Backend> {
+        let of_scope = Scope::surrounding().and_then(|scope| scope.backend.clone());
+        of_scope.or_else(|| self.0.backend.clone())
     }
 }
 
