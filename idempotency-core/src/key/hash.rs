@@ -137,6 +137,8 @@ impl<D: Digest> Blocks<D> {
         self.filled = rest.len();
     }
 
+    // Inlined, so that the block is not copied.
+    #[inline(always)]
     fn finalize(mut self) -> Output<D> {
         self.digest.update(&self.block[..self.filled]);
         self.digest.finalize()
