@@ -37,7 +37,15 @@ type Text<'a> = Cow<'a, [u8]>;
 /// The fields of a record: names and values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Fields<'a> {
-    all: Vec<(Text<'a>, Text<'a>)>,
+    all: Vec<(Name<'a>, Text<'a>)>,
+}
+
+/// The name of a field.
+#[derive(Clone, Debug, PartialEq)]
+enum Name<'a> {
+    Of(Attribute),
+    /// That of a step, or one that this version does not know.
+    Other(Text<'a>),
 }
 
 /// Why a value is that of no record.
@@ -86,7 +94,7 @@ impl<'a> Fields<'a> {
             let (name, value) = (take(&mut rest), take(&mut rest));
             if let Some(name) = name {
                 let value = value.unwrap_or_default();
-                fields.all.push((name.into(), value.into()));
+                fields.all.push((Name::read(name), value.into()));
             }
             if value.is_none() {
                 return Ok((fields, false));
@@ -129,7 +137,6 @@ impl<'a> Fields<'a> {
     fn set(&mut self, record: &'a Record, above: Option<usize>) -> Result<(), StoreError> {
         let is_new = self.all.is_empty();
         for (attribute, value) in record.fields() {
-            let name = attribute.default_name();
             let value = match value {
                 FieldValue::Seconds(at) => at.get().to_string().into_bytes().into(),
                 FieldValue::Millis(at) => at.get().to_string().into_bytes().into(),
@@ -142,8 +149,8 @@ impl<'a> Fields<'a> {
                 }
             };
             match is_new {
-                true => self.all.push((name.as_bytes().into(), value)),
-                false => self.put(name.as_bytes().into(), value),
+                true => self.all.push((Name::Of(attribute), value)),
+                false => self.put(Name::Of(attribute), value),
             }
         }
         let steps = record.steps.value().into_iter();
@@ -165,11 +172,11 @@ impl<'a> Fields<'a> {
         above: Option<usize>,
     ) -> Result<(), StoreError> {
         let name = format!("{STEP}{name}").into_bytes();
-        self.put(name.into(), stored(result.as_str(), above)?);
+        self.put(Name::Other(name.into()), stored(result.as_str(), above)?);
         Ok(())
     }
 
-    fn put(&mut self, name: Text<'a>, value: Text<'a>) {
+    fn put(&mut self, name: Name<'a>, value: Text<'a>) {
         match self.all.iter_mut().find(|(it, _)| *it == name) {
             Some(field) => field.1 = value,
             None => self.all.push((name, value)),
@@ -179,7 +186,7 @@ impl<'a> Fields<'a> {
     fn remove(&mut self, attribute: Attribute) {
         let of_steps = attribute == Attribute::Steps;
         self.all.retain(|(name, _)| {
-            **name != *attribute.default_name().as_bytes() && !(of_steps && is_step(name))
+            *name != Name::Of(attribute) && !(of_steps && name.step().is_some())
         });
     }
 
@@ -188,19 +195,19 @@ impl<'a> Fields<'a> {
         let size = self
             .all
             .iter()
-            .map(|(name, value)| 8 + name.len() + value.len());
+            .map(|(name, value)| 8 + name.text().len() + value.len());
         let size = MARK.len() + size.sum::<usize>();
         let mut bytes = Vec::with_capacity(size);
         bytes.extend(MARK);
         for are_listed in [true, false] {
             // A claim has listed fields alone.
             let fields = if bytes.len() < size { &*self.all } else { &[] };
-            for (name, value) in fields.iter().filter(|it| is_listed(&it.0) == are_listed) {
-                for text in [name, value] {
+            for (name, value) in fields.iter().filter(|it| it.0.is_listed() == are_listed) {
+                for text in [name.text(), value] {
                     // No value is longer: see `LARGEST_VALUE`.
                     let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
                     bytes.extend(length.to_be_bytes());
-                    bytes.extend(&**text);
+                    bytes.extend(text);
                 }
             }
         }
@@ -231,7 +238,7 @@ impl<'a> Fields<'a> {
 
     /// Returns true if a field that a listing does not show begins in what was read. Then all that it shows was read.
     pub(crate) fn has_unlisted(&self) -> bool {
-        self.all.iter().any(|(name, _)| !is_listed(name))
+        self.all.iter().any(|(name, _)| !name.is_listed())
     }
 
     /// Returns the record, and why its response cannot be read.
@@ -260,9 +267,38 @@ impl<'a> Fields<'a> {
     }
 
     fn value(&self, attribute: Attribute) -> Option<&[u8]> {
-        let name = attribute.default_name().as_bytes();
         let mut fields = self.all.iter();
-        fields.find_map(|(it, value)| (**it == *name).then_some(&**value))
+        fields.find_map(|(name, value)| (*name == Name::Of(attribute)).then_some(&**value))
+    }
+}
+
+impl<'a> Name<'a> {
+    fn read(name: &'a [u8]) -> Self {
+        let mut known = Attribute::ALL.into_iter();
+        let known = known.find(|it| it.default_name().as_bytes() == name);
+        known.map_or_else(|| Self::Other(name.into()), Self::Of)
+    }
+
+    fn text(&self) -> &[u8] {
+        match self {
+            Self::Of(attribute) => attribute.default_name().as_bytes(),
+            Self::Other(name) => name,
+        }
+    }
+
+    /// Returns the name of the step whose result the field is.
+    fn step(&self) -> Option<&[u8]> {
+        match self {
+            Self::Of(_) => None,
+            Self::Other(name) => name.strip_prefix(STEP.as_bytes()),
+        }
+    }
+
+    fn is_listed(&self) -> bool {
+        match self {
+            Self::Of(attribute) => !UNLISTED.contains(attribute),
+            Self::Other(_) => self.step().is_none(),
+        }
     }
 }
 
@@ -306,8 +342,7 @@ impl Columns for Reader<'_> {
         self.read(attribute, |mark| {
             let mut left = LARGEST_VALUE;
             let of_steps = self.fields.all.iter();
-            let of_steps = of_steps
-                .filter_map(|(name, value)| Some((name.strip_prefix(STEP.as_bytes())?, value)));
+            let of_steps = of_steps.filter_map(|(name, value)| Some((name.step()?, value)));
             let results = of_steps.map(|(name, value)| {
                 let result = long_text(value, left).ok()?;
                 left = left.checked_sub(result.len())?;
@@ -325,15 +360,6 @@ fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (text, after) = after.split_at_checked(u32::from_be_bytes(*length) as usize)?;
     *rest = after;
     Some(text)
-}
-
-fn is_step(name: &[u8]) -> bool {
-    name.starts_with(STEP.as_bytes())
-}
-
-fn is_listed(name: &[u8]) -> bool {
-    let is_unlisted = |it: Attribute| it.default_name().as_bytes() == name;
-    !is_step(name) && !UNLISTED.into_iter().any(is_unlisted)
 }
 
 /// Returns a text as it is stored. It is compressed if it has more than `above` bytes.
@@ -372,11 +398,11 @@ fn long_text(bytes: &[u8], at_most: usize) -> Result<String, &'static str> {
 /// Returns the number in `text` without its fraction. `None` if it is none of 64 bits, or a negative one with a fraction.
 fn whole_number(text: &str) -> Option<i64> {
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
-    match text.split_once('.') {
-        None => text.parse().ok(),
-        Some((whole, fraction)) if is_digits(whole) && is_digits(fraction) => whole.parse().ok(),
-        Some(_) => None,
-    }
+    text.parse().ok().or_else(|| {
+        let (whole, fraction) = text.split_once('.')?;
+        let is_positive = is_digits(whole) && is_digits(fraction);
+        whole.parse().ok().filter(|_| is_positive)
+    })
 }
 
 /// Returns for how many seconds the server keeps a record that expires at this time, and is `kept` afterwards.
