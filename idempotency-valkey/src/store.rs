@@ -177,19 +177,21 @@ impl ValkeyStore {
             }
             _ => None,
         };
-        let holds = |it: &Option<Stored>| condition.holds(it.as_ref().map(|it| &it.record));
         // The value under the key, or a guess. The server compares it with the real value.
-        let mut old = None;
-        if !holds(&old) {
+        let mut old: Option<Stored> = None;
+        let mut holds = condition.holds(None);
+        if !holds {
             let claim = self.claims.take(&key);
             old = claim.map(|value| self.stored(value)).transpose()?;
-            if !holds(&old) {
-                old = self.read(&key, log).await?;
-                log.ended(false, None);
-            }
+            holds = condition.holds(old.as_ref().map(|it| &it.record));
+        }
+        if !holds {
+            old = self.read(&key, log).await?;
+            log.ended(false, None);
+            holds = condition.holds(old.as_ref().map(|it| &it.record));
         }
         for _ in 0..MOST_RACES {
-            if !holds(&old) {
+            if !holds {
                 let (existing, unreadable) = split(old);
                 return Ok(StoreReply::ConditionFailed {
                     existing,
@@ -218,6 +220,7 @@ impl ValkeyStore {
                 Reply::Present(value) => {
                     log.ended(false, None);
                     old = value.map(|value| self.stored(value)).transpose()?;
+                    holds = condition.holds(old.as_ref().map(|it| &it.record));
                 }
             }
         }
