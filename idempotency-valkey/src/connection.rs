@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::io::ErrorKind::{TimedOut, UnexpectedEof};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
@@ -250,7 +250,7 @@ impl Server {
             let sent = live
                 .connection
                 .send_packed_commands(commands, 0, commands.len());
-            self.reply(live.ended, sent, Some(within)).await
+            self.reply(live.ended, pin!(sent), Some(within)).await
         };
         let in_time = timeout(within, asked).await;
         in_time.unwrap_or_else(|_| Err(Failure::broken(&broken(TimedOut), &self.address)))
@@ -264,11 +264,11 @@ impl Server {
     pub(crate) async fn reply<T>(
         &self,
         mut ended: watch::Receiver<()>,
-        replied: impl Future<Output = RedisResult<T>>,
+        mut replied: Pin<&mut impl Future<Output = RedisResult<T>>>,
         limit: Option<Duration>,
     ) -> Result<T, Failure> {
         let mut sent = Sent(self, false);
-        let (mut replied, mut ended) = (pin!(replied), pin!(ended.changed()));
+        let mut ended = pin!(ended.changed());
         // A request that is sent while the task ends gets no error of its own.
         let reply = poll_fn(|context| match replied.as_mut().poll(context) {
             Poll::Pending => {

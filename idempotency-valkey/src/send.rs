@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -138,13 +139,13 @@ async fn send_once(
     }
     let check = |reply| Failure::check(reply, &server.address);
     if !asking {
-        let sent = connection.send_packed_command(&command);
+        let sent = pin!(connection.send_packed_command(&command));
         return check(server.reply(ended, sent, limit).await?);
     }
     // Together, because `ASKING` holds for the next command of the connection.
     let mut both = redis::pipe();
     both.cmd("ASKING").add_command(command);
-    let sent = connection.send_packed_commands(&both, 0, 2);
+    let sent = pin!(connection.send_packed_commands(&both, 0, 2));
     let mut replies = server
         .reply(ended, sent, limit)
         .await?
