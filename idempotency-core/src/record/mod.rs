@@ -34,12 +34,12 @@ pub(crate) const TENANT_MARK: &str = "#tenant=";
 /// assert_eq!(id.as_str().split_once('#').unwrap().0, "payments.charge");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RecordId(String);
+pub struct RecordId(Arc<str>);
 
 impl RecordId {
     /// Returns the id with this text.
     pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
+        Self(text.into().into())
     }
 
     /// Returns the text that the store holds.
@@ -68,11 +68,11 @@ impl RecordId {
     /// ```
     pub fn of(prefix: &str, tenant: Option<&str>, digest: &str) -> Self {
         match tenant.filter(|tenant| !tenant.is_empty()) {
-            None => Self([prefix, "#", digest].concat()),
+            None => Self::new([prefix, "#", digest].concat()),
             // Escape `#`, so that the id of one tenant cannot be read as that of another.
             Some(tenant) => {
                 let tenant = tenant.replace('%', "%25").replace('#', "%23");
-                Self(format!("{prefix}{TENANT_MARK}{tenant}#{digest}"))
+                Self::new(format!("{prefix}{TENANT_MARK}{tenant}#{digest}"))
             }
         }
     }
