@@ -1,5 +1,7 @@
 //! What a call publishes to the duplicates in its process.
 
+use std::sync::Arc;
+
 use super::CallTerms;
 use super::classify::is_expired;
 use crate::record::RecordId;
@@ -37,7 +39,7 @@ pub enum Stage {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InFlightKey {
     id: RecordId,
-    validation: Option<String>,
+    validation: Option<Arc<str>>,
 }
 
 impl InFlight {
@@ -78,7 +80,7 @@ impl InFlightKey {
     pub fn of(call: &CallTerms) -> Self {
         Self {
             id: call.id.clone(),
-            validation: call.validation.clone(),
+            validation: call.validation.as_deref().map(Arc::from),
         }
     }
 }

@@ -5,7 +5,7 @@
 //! delay a follower or refuse it, but never allows it to run.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
@@ -19,19 +19,26 @@ use crate::time::EpochMillis;
 #[derive(Default)]
 pub(crate) struct SingleFlight(Mutex<Entries>);
 
-type Entries = BTreeMap<InFlightKey, LeaderReceiver>;
+type Entries = BTreeMap<InFlightKey, Arc<Leader>>;
+
+/// A call that leads.
+struct Leader(Mutex<Leading>);
+
+struct Leading {
+    progress: InFlight,
+    /// Sends the progress to the followers. It is made for the first one.
+    followers: Option<watch::Sender<Progress>>,
+}
 
 /// Receives the progress of a leader.
 type LeaderReceiver = watch::Receiver<Progress>;
 
 /// How far a leader is.
 #[derive(Debug)]
-// A record in a box would cost each leader an allocation.
-#[allow(clippy::large_enum_variant)]
 enum Progress {
     InFlight(InFlight),
     /// It has finished with this confirmed record.
-    Done(Record),
+    Done(Box<Record>),
 }
 
 /// One call's part in single flight. The call leaves single flight when the guard is dropped.
@@ -44,8 +51,7 @@ pub(super) struct FlightGuard<'a> {
 enum Role {
     /// Neither leads nor follows.
     Solo,
-    /// Sends its progress to its followers.
-    Leader(watch::Sender<Progress>),
+    Leader(Arc<Leader>),
     Follower {
         leader: LeaderReceiver,
         /// True if the last wait for the leader timed out.
@@ -69,22 +75,59 @@ impl SingleFlight {
     }
 }
 
+impl Leader {
+    fn new(progress: InFlight) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Leading {
+            progress,
+            followers: None,
+        })))
+    }
+
+    /// Returns what the leader publishes. A panic cannot leave it half written, so a poisoned lock is still good.
+    fn leading(&self) -> MutexGuard<'_, Leading> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a receiver that has seen the present progress, so that its follower wakes for the next change only.
+    fn follow(&self) -> (LeaderReceiver, InFlight) {
+        let mut leading = self.leading();
+        let progress = leading.progress;
+        let new = || watch::Sender::new(Progress::InFlight(progress));
+        let followers = leading.followers.get_or_insert_with(new);
+        (followers.subscribe(), progress)
+    }
+
+    /// Publishes this progress. Returns false if it is the same as before.
+    fn publish(&self, progress: InFlight) -> bool {
+        let mut leading = self.leading();
+        if leading.progress == progress {
+            return false;
+        }
+        leading.progress = progress;
+        if let Some(followers) = &leading.followers {
+            followers.send_replace(Progress::InFlight(progress));
+        }
+        true
+    }
+
+    /// Returns true if the receiver is that of a follower of this leader.
+    fn has_follower(&self, receiver: &LeaderReceiver) -> bool {
+        let leading = self.leading();
+        let followers = leading.followers.as_ref();
+        followers.is_some_and(|it| it.subscribe().same_channel(receiver))
+    }
+}
+
 impl FlightGuard<'_> {
     /// Makes this call a follower, and returns its leader's progress. If there is no leader, this call becomes the leader with
     /// progress `mine`. A call that leads, now or already, gets `Input::Local(None)`.
     pub(super) fn join(&mut self, mine: InFlight) -> Input {
         let mut entries = self.single_flight.entries();
-        if let Some(leader) = entries.get(&self.key) {
-            if self.leads(leader) {
-                return Input::Local(None);
-            }
-            let mut leader = leader.clone();
-            // Marks this value as seen, so that `wait` wakes for the next change only.
-            let progress = match *leader.borrow_and_update() {
-                Progress::InFlight(in_flight) => Some(in_flight),
-                Progress::Done(_) => None,
-            };
-            if let Some(progress) = progress {
+        match entries.get(&self.key) {
+            None => self.role = self.lead(&mut entries, mine),
+            Some(leader) if self.leads(leader) => {}
+            Some(leader) => {
+                let (leader, progress) = leader.follow();
                 self.role = Role::Follower {
                     leader,
                     timed_out: false,
@@ -92,7 +135,6 @@ impl FlightGuard<'_> {
                 return Input::LeaderProgress(progress);
             }
         }
-        self.role = self.lead(&mut entries, mine);
         Input::Local(None)
     }
 
@@ -101,18 +143,12 @@ impl FlightGuard<'_> {
     /// A call that is not the leader becomes it first in three cases: there is no leader, `mine` supersedes the leader, or this call
     /// timed out while it waited for the leader.
     pub(super) fn publish(&mut self, mine: InFlight, now: EpochMillis) {
-        if let Role::Leader(followers) = &self.role {
-            let changed = followers.send_if_modified(|progress| {
-                let same = matches!(progress, Progress::InFlight(before) if *before == mine);
-                *progress = Progress::InFlight(mine);
-                !same
-            });
-            if changed {
+        if let Role::Leader(leader) = &self.role {
+            if leader.publish(mine) {
                 // Another call may have become the leader while this one was less advanced.
                 let mut entries = self.single_flight.entries();
-                let receiver = followers.subscribe();
                 if is_superseded_by(entries.get(&self.key), &mine, now) {
-                    entries.insert(self.key.clone(), receiver);
+                    entries.insert(self.key.clone(), Arc::clone(leader));
                 }
             }
             return;
@@ -129,24 +165,21 @@ impl FlightGuard<'_> {
         let leader = entries.get(&self.key);
         let is_abandoned = leader
             .zip(abandoned)
-            .is_some_and(|(leader, abandoned)| leader.same_channel(&abandoned));
+            .is_some_and(|(leader, abandoned)| leader.has_follower(&abandoned));
         if is_abandoned || is_superseded_by(leader, &mine, now) {
             self.role = self.lead(&mut entries, mine);
         }
     }
 
     /// Returns true if `leader` is this call.
-    fn leads(&self, leader: &LeaderReceiver) -> bool {
-        match &self.role {
-            Role::Leader(followers) => leader.same_channel(&followers.subscribe()),
-            Role::Solo | Role::Follower { .. } => false,
-        }
+    fn leads(&self, leader: &Arc<Leader>) -> bool {
+        matches!(&self.role, Role::Leader(mine) if Arc::ptr_eq(mine, leader))
     }
 
     fn lead(&self, entries: &mut Entries, mine: InFlight) -> Role {
-        let (followers, receiver) = watch::channel(Progress::InFlight(mine));
-        entries.insert(self.key.clone(), receiver);
-        Role::Leader(followers)
+        let leader = Leader::new(mine);
+        entries.insert(self.key.clone(), Arc::clone(&leader));
+        Role::Leader(leader)
     }
 
     /// Waits until the leader finishes, its progress changes, or the timer ends.
@@ -163,7 +196,7 @@ impl FlightGuard<'_> {
         // Read from the channel itself: the leader may have published something and left since.
         let left = leader.has_changed().is_err();
         match &*leader.borrow_and_update() {
-            Progress::Done(record) => Input::LeaderDone(Some(record.clone())),
+            Progress::Done(record) => Input::LeaderDone(Some((**record).clone())),
             Progress::InFlight(_) if left => Input::LeaderDone(None),
             Progress::InFlight(in_flight) => Input::LeaderProgress(*in_flight),
         }
@@ -171,42 +204,30 @@ impl FlightGuard<'_> {
 
     /// Leaves single flight, and hands the confirmed record, if there is one, to the followers of this call.
     pub(super) fn finish(mut self, confirmed: Option<&Record>) {
-        if let Some(followers) = self.leave()
-            && followers.receiver_count() > 0
-            && let Some(record) = confirmed
-        {
-            followers.send_replace(Progress::Done(record.clone()));
+        if let (Some(followers), Some(record)) = (self.leave(), confirmed) {
+            followers.send_replace(Progress::Done(Box::new(record.clone())));
         }
     }
 
-    /// Removes this call from the map. Returns the sender to its followers if it was a leader.
+    /// Removes this call from the map. Returns the sender to its followers if it was a leader and has had some.
     fn leave(&mut self) -> Option<watch::Sender<Progress>> {
-        let Role::Leader(followers) = std::mem::replace(&mut self.role, Role::Solo) else {
+        let Role::Leader(mine) = std::mem::replace(&mut self.role, Role::Solo) else {
             return None;
         };
         let mut entries = self.single_flight.entries();
-        let receiver = followers.subscribe();
         // Another call may be the leader by now. It stays.
         if let Some((key, leader)) = entries.remove_entry(&self.key)
-            && !leader.same_channel(&receiver)
+            && !Arc::ptr_eq(&leader, &mine)
         {
             entries.insert(key, leader);
         }
-        Some(followers)
+        mine.leading().followers.take()
     }
 }
 
 /// Returns true if `candidate` should replace the leader: there is none, its lease has expired, or it is less advanced.
-fn is_superseded_by(
-    leader: Option<&LeaderReceiver>,
-    candidate: &InFlight,
-    now: EpochMillis,
-) -> bool {
-    leader.is_none_or(|leader| match *leader.borrow() {
-        Progress::InFlight(in_flight) => in_flight.is_superseded_by(candidate, now),
-        // A leader leaves the map before it is done.
-        Progress::Done(_) => true,
-    })
+fn is_superseded_by(leader: Option<&Arc<Leader>>, candidate: &InFlight, now: EpochMillis) -> bool {
+    leader.is_none_or(|it| it.leading().progress.is_superseded_by(candidate, now))
 }
 
 /// A call that is dropped before it finishes shares nothing: its followers see that the sender is gone.
