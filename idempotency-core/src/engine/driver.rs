@@ -10,7 +10,6 @@ use super::handler::{self, StoreWhen};
 use super::renewing::{Renewing, SentAt};
 use super::request::{Reasons, send};
 use super::run::Ran;
-use super::single_flight::FlightGuard;
 use super::{Backend, Codec, Errors};
 use crate::cache::CacheLimits;
 use crate::error::Error;
@@ -38,6 +37,8 @@ pub(crate) struct Driver<'a, R> {
     pub(crate) store_when: StoreWhen<'a>,
     pub(crate) call: Arc<CallTerms>,
     pub(crate) codec: Codec<R>,
+    /// When the call began.
+    pub(crate) began: EpochMillis,
 }
 
 impl<R> Driver<'_, R> {
@@ -57,25 +58,31 @@ impl<R> Driver<'_, R> {
         let mut reasons = Reasons::default();
         let mut guard = self.backend.single_flight().guard(&self.call);
         let (mut attempt, mut effect) = Attempt::begin(Arc::clone(&self.call));
+        // Read again after each effect that takes time.
+        let mut now = self.began;
         loop {
+            let takes_time = !matches!(
+                effect,
+                Effect::CheckLocal | Effect::CheckInFlight | Effect::CheckCircuit(_)
+            );
             let input = match effect {
                 Effect::CheckLocal => match self.cached() {
                     Some(cached) => Input::Local(Some(cached)),
-                    None => self.join(&mut guard),
+                    None => guard.join(InFlight::of(&self.call, now)),
                 },
-                Effect::CheckInFlight => self.join(&mut guard),
+                Effect::CheckInFlight => guard.join(InFlight::of(&self.call, now)),
                 Effect::AwaitLeader(at_most) => {
                     guard
                         .wait(&mut || self.backend.clock().sleep(at_most))
                         .await
                 }
-                Effect::CheckCircuit(at_most) => self.ask_breaker(at_most, report),
+                Effect::CheckCircuit(at_most) => self.ask_breaker(now, at_most, report),
                 Effect::Write(ref write, ref condition) => {
                     if ran.is_none() && matches!(self.call.lease, Lease::Renewed { .. }) {
-                        claimed = Some(SentAt::new(self.now(), self.backend.clock()));
+                        claimed = Some(SentAt::new(now, self.backend.clock()));
                     }
                     let request = StoreRequest::write(&self.call.id, write, condition);
-                    let limit = attempt.time_limit(self.time(open.as_ref()));
+                    let limit = attempt.time_limit(now);
                     let end = send(self.backend, request, limit, report).await;
                     Input::Written(reasons.written(self.backend, end))
                 }
@@ -94,13 +101,13 @@ impl<R> Driver<'_, R> {
                             token: &token,
                         })
                     });
-                    let limit = attempt.time_limit(self.time(open.as_ref()));
+                    let limit = attempt.time_limit(now);
                     let end = send(self.backend, request, limit, report).await;
                     Input::Written(reasons.written(self.backend, end))
                 }
                 Effect::Read(consistency) => {
                     let request = StoreRequest::Read(&self.call.id, consistency);
-                    let limit = attempt.time_limit(self.time(open.as_ref()));
+                    let limit = attempt.time_limit(now);
                     let end = send(self.backend, request, limit, report).await;
                     let input = reasons.read(self.backend, end);
                     // The claim follows, if there is time. If it fails too, its own error is the cause.
@@ -175,7 +182,9 @@ impl<R> Driver<'_, R> {
                     return self.finish(end, ran, errors, reasons, report);
                 }
             };
-            let now = self.time(open.as_ref());
+            if takes_time {
+                now = self.time(open.as_ref());
+            }
             if let Some(health) = attempt.store_health(&input) {
                 self.tell_breaker(now, health, report);
             }
@@ -210,14 +219,9 @@ impl<R> Driver<'_, R> {
         self.backend.cache().find(self.key_prefix, &self.call.id)
     }
 
-    /// Looks for another call of the key in this process.
-    fn join(&self, guard: &mut FlightGuard<'_>) -> Input {
-        guard.join(InFlight::of(&self.call, self.now()))
-    }
-
     /// Asks the circuit breaker whether the call may ask the store.
-    fn ask_breaker(&self, at_most: Duration, report: &mut Report<'_>) -> Input {
-        let admission = self.backend.breaker().admit(self.now(), at_most);
+    fn ask_breaker(&self, now: EpochMillis, at_most: Duration, report: &mut Report<'_>) -> Input {
+        let admission = self.backend.breaker().admit(now, at_most);
         if let Admission::Open { until } = admission {
             report.circuit_open(until);
         }
@@ -272,6 +276,7 @@ mod tests {
             },
             call: Arc::new(example::call()),
             codec,
+            began: EpochMillis::new(0),
         }
     }
 

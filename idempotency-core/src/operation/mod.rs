@@ -321,7 +321,8 @@ impl CompiledOperation {
         codec: Codec<R>,
     ) -> Result<Driver<'a, R>, Error> {
         let unusable = |detail| self.error(ErrorKind::Environment).with_detail(detail);
-        if backend.clock().now().get() < 0 {
+        let began = backend.clock().now();
+        if began.get() < 0 {
             return Err(unusable(
                 "the clock is before 1970: set it right".to_owned(),
             ));
@@ -335,6 +336,7 @@ impl CompiledOperation {
             cache: self.local_cache,
             store_when: self.store_when(),
             codec,
+            began,
             call: Arc::new(CallTerms {
                 id: id.clone(),
                 owner,
