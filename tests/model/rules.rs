@@ -222,7 +222,7 @@ pub(crate) const NEW_TOKEN_FOR_EACH_TRY: Rules = Rules {
             record.owner = Field::Value(token(view.call, view.claims + 1));
         }
         Effect::Write(Write::Update(_) | Write::Delete, condition) => {
-            let text = |text: &str| Operand::Text(text.to_owned());
+            let text = |text: &str| Operand::Text(text.to_owned().into());
             let owner = token(view.call, view.claims);
             *condition = Condition::All(vec![
                 Condition::Equals(Attribute::Owner, text(owner.as_str())),

@@ -365,7 +365,7 @@ impl Scenario {
     /// Applies Python's claim. Returns false if it is refused.
     pub(crate) fn python_claim(&self, state: &mut State, lease: u8) -> bool {
         let now = self.time(state, 0);
-        let in_progress_text = || Operand::Text("INPROGRESS".to_owned());
+        let in_progress_text = || Operand::Text("INPROGRESS".into());
         let condition = Condition::Any(vec![
             Condition::NoRecord,
             Condition::Below(

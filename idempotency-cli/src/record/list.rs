@@ -156,12 +156,12 @@ async fn cost(most: u32, connection: &Connection) -> String {
 
 /// Reads one page, with every claim whose run may not have reported its end, and every key whose steps are being undone.
 async fn page(after: Option<&str>, connection: &Connection) -> Result<ScanPage, Failure> {
-    let is = |status| Condition::Equals(Attribute::Status, Operand::status(&status));
+    let is = |status| Condition::Equals(Attribute::Status, Operand::status(status));
     let claims = vec![
-        is(Status::InProgress),
+        is(&Status::InProgress),
         Condition::Missing(Attribute::Failure),
     ];
-    let filter = Condition::Any(vec![Condition::All(claims), is(Status::Undoing)]);
+    let filter = Condition::Any(vec![Condition::All(claims), is(&Status::Undoing)]);
     let request = ScanRequest {
         filter: Some(&filter),
         limit: PAGE,

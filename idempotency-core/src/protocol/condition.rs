@@ -3,6 +3,7 @@
 //! [`classify`](super::classify()) and the stores that swap whole records evaluate them here, on the record that was read. Every other store
 //! renders them in its own language. There is one definition, so a store and the protocol cannot disagree about what can be claimed.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use crate::protocol::policy::OnTimeout;
@@ -59,7 +60,7 @@ pub enum Condition {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Operand {
     /// A text.
-    Text(String),
+    Text(Cow<'static, str>),
     /// Seconds since the epoch.
     Seconds(EpochSeconds),
     /// Milliseconds since the epoch.
@@ -245,14 +246,14 @@ fn same(attribute: Attribute, read: &Record) -> Condition {
 }
 
 fn text(text: &str) -> Operand {
-    Operand::Text(text.to_owned())
+    Operand::Text(text.to_owned().into())
 }
 
 impl Operand {
     /// Returns the operand that equals this status.
     #[doc(hidden)]
-    pub fn status(status: &Status) -> Self {
-        text(status.as_str())
+    pub fn status(status: &'static Status) -> Self {
+        Self::Text(status.as_str().into())
     }
 
     /// Returns the operand that equals this value. `None` if no condition compares it.
@@ -288,15 +289,15 @@ impl Condition {
             Self::Missing(attribute) => {
                 !record.is_some_and(|record| record.field(*attribute).exists())
             }
-            Self::Equals(attribute, operand) => record.is_some_and(|record| {
-                compare(record, *attribute, operand).is_some_and(|o| o.is_eq())
-            }),
-            Self::Differs(attribute, operand) => {
-                !Self::Equals(*attribute, operand.clone()).holds(record)
+            Self::Equals(attribute, operand) => {
+                compare(record, *attribute, operand).is_some_and(Ordering::is_eq)
             }
-            Self::Below(attribute, operand) => record.is_some_and(|record| {
-                compare(record, *attribute, operand).is_some_and(|o| o.is_lt())
-            }),
+            Self::Differs(attribute, operand) => {
+                !compare(record, *attribute, operand).is_some_and(Ordering::is_eq)
+            }
+            Self::Below(attribute, operand) => {
+                compare(record, *attribute, operand).is_some_and(Ordering::is_lt)
+            }
             Self::All(conditions) => conditions.iter().all(|condition| condition.holds(record)),
             Self::Any(conditions) => conditions.iter().any(|condition| condition.holds(record)),
         }
@@ -304,8 +305,8 @@ impl Condition {
 }
 
 /// Compares the attribute with the operand. Returns `None` if the two cannot be compared.
-fn compare(record: &Record, attribute: Attribute, operand: &Operand) -> Option<Ordering> {
-    match (record.field(attribute).value()?, operand) {
+fn compare(record: Option<&Record>, attribute: Attribute, operand: &Operand) -> Option<Ordering> {
+    match (record?.field(attribute).value()?, operand) {
         (FieldValue::Seconds(value), Operand::Seconds(at)) => Some(value.cmp(at)),
         (FieldValue::Millis(value), Operand::Millis(at)) => Some(value.cmp(at)),
         (FieldValue::Text(value), Operand::Text(text)) => Some((*value).cmp(text)),

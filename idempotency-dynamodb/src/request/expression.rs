@@ -485,7 +485,7 @@ mod tests {
         use Condition::{All, Any, Below, Differs, Equals, Exists, NoRecord};
         let claimed = |policy| claimable(EpochMillis::new(1_700_000_000_999), policy);
         let millis = || Operand::Millis(EpochMillis::new(1));
-        let text = Operand::Text("1".to_owned());
+        let text = Operand::Text("1".into());
         let [owner, data] = [Attribute::Owner, Attribute::Data].map(Exists);
         let nested = Any(vec![NoRecord, All(vec![Any(vec![owner, data])])]);
         let always = "attribute_exists(id) OR attribute_not_exists(id)";
@@ -661,7 +661,7 @@ mod tests {
     /// Values that are often equal to each other.
     fn operand() -> impl Strategy<Value = Operand> {
         prop_oneof![
-            "[ab]{0,2}".prop_map(Operand::Text),
+            "[ab]{0,2}".prop_map(|text| Operand::Text(text.into())),
             (0..3_i64).prop_map(|at| Operand::Seconds(EpochSeconds::new(at))),
             (0..3_i64).prop_map(|at| Operand::Millis(EpochMillis::new(at))),
         ]

@@ -67,7 +67,7 @@ fn rendered(condition: &Condition) -> String {
 fn the_operand_of_each_condition_is_a_parameter() {
     use Attribute::{Data, Expiration, Failure, Owner, Steps};
     use Condition::{All, Any, Below, Differs, Equals, Exists, Missing, NoRecord};
-    let text = || Operand::Text("'; DROP".to_owned());
+    let text = || Operand::Text("'; DROP".into());
     let seconds = || Operand::Seconds(EpochSeconds::new(7));
     let millis = || Operand::Millis(EpochMillis::new(7));
     for (condition, expected) in [
@@ -192,7 +192,7 @@ fn no_value_of_a_call_is_in_the_text() {
         failure: Field::Value(secret.to_owned()),
         ..Record::default()
     };
-    let condition = Condition::Equals(Attribute::Failure, Operand::Text(secret.to_owned()));
+    let condition = Condition::Equals(Attribute::Failure, Operand::Text(secret.into()));
     let step = Write::Step {
         name: secret.to_owned(),
         result: Data::new(secret),
@@ -237,7 +237,7 @@ fn a_text_is_kept_for_its_shape_and_its_mark_says_which_one_it_is() {
     let others = [
         text(&below(1), Form::InOpen),
         text(
-            &Condition::Differs(Attribute::Owner, Operand::Text(String::new())),
+            &Condition::Differs(Attribute::Owner, Operand::Text("".into())),
             Form::Change,
         ),
     ];

@@ -132,7 +132,7 @@ async fn end_lease(store: &Arc<ValkeyStore>, order: &str) {
         remove: Vec::new(),
     };
     let id = idempotency_tests::id(&charge(), &json!(order));
-    let status = Operand::Text(Status::InProgress.as_str().to_owned());
+    let status = Operand::status(&Status::InProgress);
     let claimed = Condition::Equals(Attribute::Status, status);
     let reply = store.write(&id, Write::Update(change), &claimed).await;
     assert!(matches!(reply, StoreReply::Applied { .. }), "{reply:?}");

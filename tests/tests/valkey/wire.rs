@@ -218,7 +218,7 @@ async fn a_listing_gets_no_response_and_no_event_that_is_long() -> Result<(), Bo
         store.scan(request).await.map(|page| page.records.len())
     };
     let before = sent();
-    let status = Operand::Text(Status::InProgress.as_str().to_owned());
+    let status = Operand::status(&Status::InProgress);
     let claimed = Condition::Equals(Attribute::Status, status);
     assert_eq!(listed(Some(&claimed)).await?, 0);
     assert_eq!(listed(None).await?, 1);

@@ -591,7 +591,7 @@ fn attribute(attribute: Attribute) -> &'static str {
 
 fn operand(operand: &Operand) -> String {
     match operand {
-        Operand::Text(text) => owner(&OwnerToken::from_record(text.clone())),
+        Operand::Text(text) => owner(&OwnerToken::from_record(text.clone().into_owned())),
         Operand::Seconds(time) => (time.get() - now_plus_seconds(0).get()).to_string(),
         Operand::Millis(time) => millis(*time),
     }

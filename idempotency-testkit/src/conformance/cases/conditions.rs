@@ -18,7 +18,7 @@ super::cases![
 ];
 
 fn text(text: &str) -> Operand {
-    Operand::Text(text.to_owned())
+    Operand::Text(text.to_owned().into())
 }
 
 fn seconds(seconds: i64) -> Operand {

@@ -142,7 +142,7 @@ async fn a_filter_leaves_out_no_record_for_which_it_holds(trial: &Trial) -> Chec
         Condition::Exists(Attribute::Data),
         Condition::Differs(
             Attribute::Owner,
-            Operand::Text(owner(1).as_str().to_owned()),
+            Operand::Text(owner(1).as_str().to_owned().into()),
         ),
         of_claims,
     ] {

@@ -79,7 +79,10 @@ fn conditions() -> [Condition; 11] {
         held_by(&token()),
         Condition::Exists(Attribute::Expiration),
         Condition::Missing(Attribute::Failure),
-        Condition::Differs(Attribute::Owner, Operand::Text(token().as_str().to_owned())),
+        Condition::Differs(
+            Attribute::Owner,
+            Operand::Text(token().as_str().to_owned().into()),
+        ),
         Condition::Below(Attribute::Expiration, millis.clone()),
         Condition::Differs(Attribute::Status, millis),
         Condition::All(Vec::new()),

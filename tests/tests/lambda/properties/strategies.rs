@@ -236,7 +236,7 @@ pub(crate) fn terms(owner: OwnerToken, policy: Policy) -> CallTerms {
 
 pub(crate) fn operand() -> impl Strategy<Value = Operand> {
     prop_oneof![
-        text().prop_map(Operand::Text),
+        text().prop_map(|text| Operand::Text(text.into())),
         seconds().prop_map(Operand::Seconds),
         millis().prop_map(Operand::Millis),
     ]
