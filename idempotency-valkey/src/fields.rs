@@ -25,27 +25,19 @@ const STEP: &str = "step:";
 /// The largest value of a field, in bytes. A server takes 512 MB, but performs one command at a time.
 pub(crate) const LARGEST_VALUE: usize = 16 * 1024 * 1024;
 
-/// As many fields as there are attributes.
-const USUAL_FIELDS: usize = 12;
-
 /// The longest time to live: a hundred years.
 const LONGEST_LIFE: i64 = 100 * 365 * 24 * 60 * 60;
 
 /// A name or a value.
 type Text<'a> = Cow<'a, [u8]>;
 
-/// The fields of a record: names and values.
+/// The fields of a record.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Fields<'a> {
-    all: Vec<(Name<'a>, Text<'a>)>,
-}
-
-/// The name of a field.
-#[derive(Clone, Debug, PartialEq)]
-enum Name<'a> {
-    Of(Attribute),
-    /// That of a step, or one that this version does not know.
-    Other(Text<'a>),
+    /// The value of each attribute, in their order.
+    known: [Option<Text<'a>>; Attribute::ALL.len()],
+    /// The results of steps, and fields that this version does not know: names and values.
+    others: Vec<(Text<'a>, Text<'a>)>,
 }
 
 /// Why a value is that of no record.
@@ -87,20 +79,25 @@ impl<'a> Fields<'a> {
                 NoRecord::Foreign
             });
         };
-        let mut fields = Self {
-            all: Vec::with_capacity(USUAL_FIELDS),
-        };
+        let mut fields = Self::default();
         while !rest.is_empty() {
             let (name, value) = (take(&mut rest), take(&mut rest));
             if let Some(name) = name {
-                let value = value.unwrap_or_default();
-                fields.all.push((Name::read(name), value.into()));
+                fields.add(name, value.unwrap_or_default().into());
             }
             if value.is_none() {
                 return Ok((fields, false));
             }
         }
         Ok((fields, true))
+    }
+
+    fn add(&mut self, name: &'a [u8], value: Text<'a>) {
+        let mut known = Attribute::ALL.into_iter();
+        match known.find(|it| it.default_name().as_bytes() == name) {
+            Some(attribute) => _ = self.known[attribute as usize].get_or_insert(value),
+            None => self.others.push((name.into(), value)),
+        }
     }
 
     /// Returns the fields of a record. A response, a result of a step or an event of more bytes than `above` is compressed, if it becomes
@@ -110,9 +107,7 @@ impl<'a> Fields<'a> {
     ///
     /// If a value is larger than the store accepts.
     pub(crate) fn of(record: &'a Record, above: Option<usize>) -> Result<Self, StoreError> {
-        let mut fields = Self {
-            all: Vec::with_capacity(USUAL_FIELDS),
-        };
+        let mut fields = Self::default();
         fields.set(record, above)?;
         Ok(fields)
     }
@@ -135,7 +130,6 @@ impl<'a> Fields<'a> {
     }
 
     fn set(&mut self, record: &'a Record, above: Option<usize>) -> Result<(), StoreError> {
-        let is_new = self.all.is_empty();
         for (attribute, value) in record.fields() {
             let value = match value {
                 FieldValue::Seconds(at) => at.get().to_string().into_bytes().into(),
@@ -148,10 +142,7 @@ impl<'a> Fields<'a> {
                     Cow::default()
                 }
             };
-            match is_new {
-                true => self.all.push((Name::Of(attribute), value)),
-                false => self.put(Name::Of(attribute), value),
-            }
+            self.known[attribute as usize] = Some(value);
         }
         let steps = record.steps.value().into_iter();
         for (name, result) in steps.flat_map(RecordedSteps::iter) {
@@ -172,46 +163,51 @@ impl<'a> Fields<'a> {
         above: Option<usize>,
     ) -> Result<(), StoreError> {
         let name = format!("{STEP}{name}").into_bytes();
-        self.put(Name::Other(name.into()), stored(result.as_str(), above)?);
+        let value = stored(result.as_str(), above)?;
+        match self.others.iter_mut().find(|(it, _)| **it == *name) {
+            Some(step) => step.1 = value,
+            None => self.others.push((name.into(), value)),
+        }
         Ok(())
     }
 
-    fn put(&mut self, name: Name<'a>, value: Text<'a>) {
-        match self.all.iter_mut().find(|(it, _)| *it == name) {
-            Some(field) => field.1 = value,
-            None => self.all.push((name, value)),
-        }
-    }
-
     fn remove(&mut self, attribute: Attribute) {
-        let of_steps = attribute == Attribute::Steps;
-        self.all.retain(|(name, _)| {
-            *name != Name::Of(attribute) && !(of_steps && name.step().is_some())
-        });
+        self.known[attribute as usize] = None;
+        if attribute == Attribute::Steps {
+            self.others.retain(|(name, _)| !is_step(name));
+        }
     }
 
-    /// Returns the value of the key: fields that a listing shows, then the other ones.
+    /// Returns the value of the key.
     pub(crate) fn to_value(&self) -> Vec<u8> {
-        let size = self
-            .all
-            .iter()
-            .map(|(name, value)| 8 + name.text().len() + value.len());
-        let size = MARK.len() + size.sum::<usize>();
-        let mut bytes = Vec::with_capacity(size);
+        let size = self.all().map(|(name, value)| 8 + name.len() + value.len());
+        let mut bytes = Vec::with_capacity(MARK.len() + size.sum::<usize>());
         bytes.extend(MARK);
-        for are_listed in [true, false] {
-            // A claim has listed fields alone.
-            let fields = if bytes.len() < size { &*self.all } else { &[] };
-            for (name, value) in fields.iter().filter(|it| it.0.is_listed() == are_listed) {
-                for text in [name.text(), value] {
-                    // No value is longer: see `LARGEST_VALUE`.
-                    let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
-                    bytes.extend(length.to_be_bytes());
-                    bytes.extend(text);
-                }
+        self.all().for_each(|(name, value)| {
+            for text in [name, value] {
+                // No value is longer: see `LARGEST_VALUE`.
+                let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
+                bytes.extend(length.to_be_bytes());
+                bytes.extend(text);
             }
-        }
+        });
         bytes
+    }
+
+    /// Returns names and values in the order of the format: what a listing shows, then the other ones.
+    fn all(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let known = |it: Attribute| Some((it.default_name().as_bytes(), self.value(it)?));
+        let others = |are_steps| {
+            let others = self.others.iter().map(|(name, value)| (&**name, &**value));
+            others.filter(move |(name, _)| is_step(name) == are_steps)
+        };
+        let listed = Attribute::ALL
+            .into_iter()
+            .filter(|it| !UNLISTED.contains(it));
+        let listed = listed.filter_map(known).chain(others(false));
+        listed
+            .chain(UNLISTED.into_iter().filter_map(known))
+            .chain(others(true))
     }
 
     /// Returns for how many seconds the server keeps the record: the rest of its window, and some time afterwards. `None`: for ever.
@@ -238,7 +234,8 @@ impl<'a> Fields<'a> {
 
     /// Returns true if a field that a listing does not show begins in what was read. Then all that it shows was read.
     pub(crate) fn has_unlisted(&self) -> bool {
-        self.all.iter().any(|(name, _)| !name.is_listed())
+        let has_attribute = UNLISTED.into_iter().any(|it| self.value(it).is_some());
+        has_attribute || self.others.iter().any(|(name, _)| is_step(name))
     }
 
     /// Returns the record, and why its response cannot be read.
@@ -267,38 +264,7 @@ impl<'a> Fields<'a> {
     }
 
     fn value(&self, attribute: Attribute) -> Option<&[u8]> {
-        let mut fields = self.all.iter();
-        fields.find_map(|(name, value)| (*name == Name::Of(attribute)).then_some(&**value))
-    }
-}
-
-impl<'a> Name<'a> {
-    fn read(name: &'a [u8]) -> Self {
-        let mut known = Attribute::ALL.into_iter();
-        let known = known.find(|it| it.default_name().as_bytes() == name);
-        known.map_or_else(|| Self::Other(name.into()), Self::Of)
-    }
-
-    fn text(&self) -> &[u8] {
-        match self {
-            Self::Of(attribute) => attribute.default_name().as_bytes(),
-            Self::Other(name) => name,
-        }
-    }
-
-    /// Returns the name of the step whose result the field is.
-    fn step(&self) -> Option<&[u8]> {
-        match self {
-            Self::Of(_) => None,
-            Self::Other(name) => name.strip_prefix(STEP.as_bytes()),
-        }
-    }
-
-    fn is_listed(&self) -> bool {
-        match self {
-            Self::Of(attribute) => !UNLISTED.contains(attribute),
-            Self::Other(_) => self.step().is_none(),
-        }
+        self.known[attribute as usize].as_deref()
     }
 }
 
@@ -341,8 +307,9 @@ impl Columns for Reader<'_> {
     fn steps(&mut self, attribute: Attribute) -> Field<RecordedSteps> {
         self.read(attribute, |mark| {
             let mut left = LARGEST_VALUE;
-            let of_steps = self.fields.all.iter();
-            let of_steps = of_steps.filter_map(|(name, value)| Some((name.step()?, value)));
+            let others = self.fields.others.iter();
+            let of_steps = others
+                .filter_map(|(name, value)| Some((name.strip_prefix(STEP.as_bytes())?, value)));
             let results = of_steps.map(|(name, value)| {
                 let result = long_text(value, left).ok()?;
                 left = left.checked_sub(result.len())?;
@@ -360,6 +327,10 @@ fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (text, after) = after.split_at_checked(u32::from_be_bytes(*length) as usize)?;
     *rest = after;
     Some(text)
+}
+
+fn is_step(name: &[u8]) -> bool {
+    name.starts_with(STEP.as_bytes())
 }
 
 /// Returns a text as it is stored. It is compressed if it has more than `above` bytes.
@@ -550,7 +521,7 @@ mod tests {
         let of_a = "\x05steps\x06step:a\x012";
         assert_eq!(
             updated(owner(), &[]),
-            format!("{other}\x05owner\x0207{of_a}")
+            format!("\x05owner\x0207{other}{of_a}")
         );
         assert_eq!(
             updated(owner(), &[Attribute::Owner]),
@@ -558,11 +529,11 @@ mod tests {
         );
         assert_eq!(
             updated(steps(), &[]),
-            format!("{other}\x05owner\x011\x05steps\x08step:a b\x012")
+            format!("\x05owner\x011{other}\x05steps\x08step:a b\x012")
         );
         assert_eq!(
             updated(steps(), &[Attribute::Steps]),
-            format!("{other}\x05owner\x011")
+            format!("\x05owner\x011{other}")
         );
         let mut fields = Fields::read(&stored).unwrap();
         let results = [("a", Data::new("3")), ("a:b", Data::new("4"))];
@@ -669,12 +640,12 @@ mod tests {
         };
         let lengths = |above| {
             let fields = Fields::of(&record, above).unwrap();
-            let lengths = fields.all.iter().map(|(_, value)| value.len());
+            let lengths = fields.all().map(|(_, value)| value.len());
             <[usize; 5]>::try_from(lengths.collect::<Vec<_>>()).unwrap()
         };
-        let [data, event, _, undo, step] = lengths(Some(20_000 - 1));
+        let [undo, data, event, _, step] = lengths(Some(20_000 - 1));
         assert!(data < 1_000 && event < 1_000 && step < 1_000 && undo == 20_000);
-        assert_eq!(lengths(Some(30_000)), [20_000, 20_010, 0, 20_000, 20_000]);
+        assert_eq!(lengths(Some(30_000)), [20_000, 20_000, 20_010, 0, 20_000]);
         assert_eq!(lengths(None), lengths(Some(30_000)));
         let stored = Fields::of(&record, Some(0)).unwrap().to_value();
         let fields = Fields::read(&stored).unwrap();
