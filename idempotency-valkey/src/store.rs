@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use idempotency_core::future::BoxFuture;
+use idempotency_core::protocol::Replaced;
 use idempotency_core::record::{Record, RecordId, StoredEvent};
 use idempotency_core::store::events::{keeps_event, permit_events};
 use idempotency_core::store::{
@@ -196,7 +197,7 @@ impl ValkeyStore {
                 return Ok(StoreReply::ConditionFailed {
                     existing,
                     unreadable,
-                    maybe_applied: false,
+                    maybe_applied: log.maybe_applied(),
                 });
             }
             let new = self.written(record.write, old.as_ref())?;
@@ -212,9 +213,12 @@ impl ValkeyStore {
                     if let Some(claim) = new.filter(|_| is_claim) {
                         self.claims.keep(key, claim);
                     }
-                    return Ok(match record.write {
-                        Write::Put(_) => StoreReply::replaced(split(old).0),
-                        _ => StoreReply::applied(),
+                    return Ok(StoreReply::Applied {
+                        replaced: match record.write {
+                            Write::Put(_) => split(old).0.into(),
+                            _ => Replaced::Unknown,
+                        },
+                        maybe_again: log.maybe_again(),
                     });
                 }
                 Reply::Present(value) => {
@@ -346,7 +350,7 @@ impl Store for ValkeyStore {
         match request {
             StoreRequest::Write(record) => Box::pin(async move {
                 let reply = self.write(record, log).await;
-                reply.unwrap_or_else(StoreReply::failed).add_notes(log)
+                reply.unwrap_or_else(|error| StoreReply::failed(error).add_notes(log))
             }),
             // The script makes sure that a primary replies.
             StoreRequest::Read(id, _) => Box::pin(async move {
