@@ -349,7 +349,7 @@ impl Attempt {
             (State::Freeing { completing, why }, Input::Written(result)) => {
                 completion::freed(&call, now, completing, why, result)
             }
-            (State::Keeping { end, .. }, Input::Written(_)) => finish(end),
+            (State::Keeping { end, .. }, Input::Written(_)) => finish(*end),
             (State::GivingUp(giving_up), Input::Written(_)) => refuse(giving_up.kind),
             (State::Releasing(releasing), Input::Written(result)) => {
                 completion::released(&call, now, releasing, result)

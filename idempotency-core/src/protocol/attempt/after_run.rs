@@ -167,16 +167,18 @@ pub(super) fn handler_ended(
         lease_end,
         shorter,
     };
-    let completing = |response: Result<Data, Unstorable>| Completing {
-        held,
-        staged: commits,
-        tries: 0,
-        conflicts: 0,
-        maybe_applied: false,
-        unstorable: response.as_ref().err().copied(),
-        undone: None,
-        dropped: staged && decided,
-        record: requests::completed(call, now, held.claimed_at, response.ok(), window),
+    let completing = |response: Result<Data, Unstorable>| {
+        Box::new(Completing {
+            held,
+            staged: commits,
+            tries: 0,
+            conflicts: 0,
+            maybe_applied: false,
+            unstorable: response.as_ref().err().copied(),
+            undone: None,
+            dropped: staged && decided,
+            record: requests::completed(call, now, held.claimed_at, response.ok(), window),
+        })
     };
     match after_run(call.policy.on_timeout, held.unreported, end) {
         AfterRun::Complete(response) => send_completion(call, completing(response)),

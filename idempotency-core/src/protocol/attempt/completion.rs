@@ -39,6 +39,7 @@ pub(super) fn keep(call: &CallTerms, now: EpochMillis, held: HeldClaim, end: Cal
     }
     let lease_end = held.lease_end;
     let effect = requests::end_lease(call, held.claimed_at, held.undoing);
+    let end = Box::new(end);
     (State::Keeping { lease_end, end }, effect)
 }
 
@@ -69,7 +70,7 @@ pub(super) fn free_key(
 }
 
 /// Sends the completion.
-pub(super) fn send_completion(call: &CallTerms, mut completing: Completing) -> Next {
+pub(super) fn send_completion(call: &CallTerms, mut completing: Box<Completing>) -> Next {
     completing.tries += 1;
     let undo = completing.undone.as_ref().map(|undone| &*undone.before);
     let staged = completing.staged.is_some();
@@ -81,7 +82,7 @@ pub(super) fn send_completion(call: &CallTerms, mut completing: Completing) -> N
 pub(super) fn completion_written(
     call: &CallTerms,
     now: EpochMillis,
-    mut completing: Completing,
+    mut completing: Box<Completing>,
     result: WriteResult,
 ) -> Next {
     match result {
@@ -143,7 +144,7 @@ pub(super) fn completion_written(
 fn not_committed(
     call: &CallTerms,
     now: EpochMillis,
-    completing: Completing,
+    completing: Box<Completing>,
     kind: WriteErrorKind,
 ) -> Next {
     let why = match kind {
@@ -163,7 +164,7 @@ fn not_committed(
 }
 
 /// Goes on after a pause: sends the completion again, or reads the record again after an open transaction.
-pub(super) fn go_on(call: &CallTerms, mut completing: Completing) -> Next {
+pub(super) fn go_on(call: &CallTerms, mut completing: Box<Completing>) -> Next {
     if completing.staged == Some(Commits::Once) {
         completing.tries += 1;
         return (State::ReadingAfterCompletion(completing), READ);
@@ -173,7 +174,7 @@ pub(super) fn go_on(call: &CallTerms, mut completing: Completing) -> Next {
 
 /// Handles a read after a completion that failed. After an open transaction only the record shows what became of it, so it is read
 /// again.
-pub(super) fn read_failed(now: EpochMillis, completing: Completing) -> Next {
+pub(super) fn read_failed(now: EpochMillis, completing: Box<Completing>) -> Next {
     let pause = backoff(completing.tries);
     if completing.staged == Some(Commits::Once)
         && completing.tries < MAX_COMPLETIONS
@@ -192,23 +193,20 @@ fn has_time_for(pause: Duration, now: EpochMillis, completing: &Completing) -> b
 
 /// Handles a completion that met the transaction of another call, was throttled, or whose credentials were not accepted. It was not
 /// applied, so it is sent again for as long as the lease runs.
-fn send_later(call: &CallTerms, now: EpochMillis, completing: Completing) -> Next {
+fn send_later(call: &CallTerms, now: EpochMillis, mut completing: Box<Completing>) -> Next {
     let conflicts = completing.conflicts.saturating_add(1);
     let pause = backoff(conflicts);
     if !has_time_for(pause, now, &completing) {
         return give_up(call, now, completing);
     }
-    let completing = Completing {
-        conflicts,
-        tries: completing.tries.saturating_sub(1),
-        ..completing
-    };
+    completing.conflicts = conflicts;
+    completing.tries = completing.tries.saturating_sub(1);
     (State::RetryingCompletion(completing), Effect::Pause(pause))
 }
 
 /// Ends a completion that was sent often enough. If no send of a transaction can have been applied, the key is freed: a retry then runs
 /// at once, and not after the lease.
-fn give_up(call: &CallTerms, now: EpochMillis, completing: Completing) -> Next {
+fn give_up(call: &CallTerms, now: EpochMillis, completing: Box<Completing>) -> Next {
     // Without staged writes the effects of the run stay, so no other run may follow it at once.
     if completing.maybe_applied || completing.staged.is_none() {
         return not_confirmed(call, now, &completing);
@@ -223,7 +221,7 @@ fn give_up(call: &CallTerms, now: EpochMillis, completing: Completing) -> Next {
 pub(super) fn free_rejected(
     call: &CallTerms,
     now: EpochMillis,
-    mut completing: Completing,
+    mut completing: Box<Completing>,
     why: Refusal,
 ) -> Next {
     if completing.held.unreported == Unreported::Step && call.policy.on_timeout == OnTimeout::Hold {
@@ -250,7 +248,7 @@ pub(super) fn free_rejected(
 pub(super) fn freed(
     call: &CallTerms,
     now: EpochMillis,
-    completing: Completing,
+    completing: Box<Completing>,
     why: Refusal,
     result: WriteResult,
 ) -> Next {
@@ -336,7 +334,7 @@ fn not_confirmed(call: &CallTerms, now: EpochMillis, completing: &Completing) ->
 pub(super) fn claim_gone(
     call: &CallTerms,
     now: EpochMillis,
-    completing: Completing,
+    completing: Box<Completing>,
     existing: Option<Record>,
 ) -> Next {
     let expired = is_expired(completing.held.lease_end, now);
@@ -378,7 +376,7 @@ pub(super) fn claim_lost(
 pub(super) fn restored(
     call: &CallTerms,
     now: EpochMillis,
-    completing: Completing,
+    completing: Box<Completing>,
     result: WriteResult,
 ) -> Next {
     match result {
@@ -397,7 +395,7 @@ pub(super) fn restored(
 fn other_record(
     call: &CallTerms,
     now: EpochMillis,
-    completing: Completing,
+    completing: Box<Completing>,
     existing: Record,
 ) -> Next {
     if is_claim_of(&existing, call) {
@@ -469,7 +467,7 @@ fn replay_stored(call: &CallTerms, record: Record, staged: Option<StagedEnd>) ->
     finish(CallEnd::replayed(record, Source::Completion).with_staged(staged))
 }
 
-fn confirmed(completing: Completing) -> Next {
+fn confirmed(completing: Box<Completing>) -> Next {
     let staged = completing.staged_end(StagedEnd::Applied);
     match completing.unstorable {
         None if is_of_earlier_run(&completing) => {

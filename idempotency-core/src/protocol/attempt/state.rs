@@ -34,11 +34,11 @@ pub(super) enum State {
     /// Runs the handler without a claim. The value is the end of the lease that the call would have.
     RunningUnclaimed(EpochMillis),
     /// Sends a completion.
-    Completing(Completing),
+    Completing(Box<Completing>),
     /// Pauses before it sends the completion again, or reads the record again.
-    RetryingCompletion(Completing),
+    RetryingCompletion(Box<Completing>),
     /// Reads the record, because the condition of a completion failed and brought no record back.
-    ReadingAfterCompletion(Completing),
+    ReadingAfterCompletion(Box<Completing>),
     /// Reads the record, because a step found that the claim is gone.
     ReadingAfterSteps {
         /// When the lease of the claim ends.
@@ -47,10 +47,10 @@ pub(super) enum State {
         staged: bool,
     },
     /// Sends the completion of an evicted claim.
-    Restoring(Completing),
+    Restoring(Box<Completing>),
     /// Releases the claim after a transaction was rejected or given up. The release shows whether an earlier send was applied.
     Freeing {
-        completing: Completing,
+        completing: Box<Completing>,
         /// The error that the caller gets.
         why: Refusal,
     },
@@ -59,7 +59,7 @@ pub(super) enum State {
         /// When the lease of the claim ends by itself.
         lease_end: EpochMillis,
         /// How the call ends, also if the write fails.
-        end: CallEnd,
+        end: Box<CallEnd>,
     },
     /// Undoes the steps of the key, after its handler has ended.
     Undoing(Box<UndoRun>),

@@ -265,11 +265,11 @@ fn recorded(call: &CallTerms, now: EpochMillis, mut run: UndoRun) -> Next {
 }
 
 /// Returns the data of the completion.
-fn completing(call: &CallTerms, now: EpochMillis, run: UndoRun) -> Completing {
+fn completing(call: &CallTerms, now: EpochMillis, run: UndoRun) -> Box<Completing> {
     let DecidedUndo { undoing, response } = run.decided;
     let mut record = requests::completed(call, now, run.held.claimed_at, response, None);
     record.undo = Field::Value(undoing.to_json());
-    Completing {
+    Box::new(Completing {
         held: run.held,
         staged: None,
         tries: 0,
@@ -282,7 +282,7 @@ fn completing(call: &CallTerms, now: EpochMillis, run: UndoRun) -> Completing {
             is_own: run.is_own,
         })),
         dropped: run.dropped,
-    }
+    })
 }
 
 /// Completes the key: all of its steps are undone. The completion records the undo of the last one too.
