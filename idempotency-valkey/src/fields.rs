@@ -56,8 +56,11 @@ impl<'a> Fields<'a> {
     ///
     /// If it is none of a record of this version.
     pub(crate) fn read(value: &'a [u8]) -> Result<Self, NoRecord> {
-        let (fields, is_whole) = Self::begin(value)?;
-        is_whole.then_some(fields).ok_or(NoRecord::Foreign)
+        let mut fields = Self::default();
+        match fields.add_all(value)? {
+            true => Ok(fields),
+            false => Err(NoRecord::Foreign),
+        }
     }
 
     /// Reads the beginning of a value, which can end anywhere after its mark. The field in which it ends has an empty value.
@@ -66,11 +69,13 @@ impl<'a> Fields<'a> {
     ///
     /// As [`read`](Self::read), but for the end.
     pub(crate) fn read_beginning(value: &'a [u8]) -> Result<Self, NoRecord> {
-        Self::begin(value).map(|(fields, _)| fields)
+        let mut fields = Self::default();
+        fields.add_all(value)?;
+        Ok(fields)
     }
 
-    /// Returns the fields, and whether the last one is complete.
-    fn begin(value: &'a [u8]) -> Result<(Self, bool), NoRecord> {
+    /// Adds the fields of a value. Returns true if the last one is complete.
+    fn add_all(&mut self, value: &'a [u8]) -> Result<bool, NoRecord> {
         let Some(mut rest) = value.strip_prefix(MARK) else {
             let is_ours = value.starts_with(&MARK[..MARK.len() - 1]);
             return Err(if is_ours && value.len() >= MARK.len() {
@@ -79,17 +84,16 @@ impl<'a> Fields<'a> {
                 NoRecord::Foreign
             });
         };
-        let mut fields = Self::default();
         while !rest.is_empty() {
             let (name, value) = (take(&mut rest), take(&mut rest));
             if let Some(name) = name {
-                fields.add(name, value.unwrap_or_default().into());
+                self.add(name, value.unwrap_or_default().into());
             }
             if value.is_none() {
-                return Ok((fields, false));
+                return Ok(false);
             }
         }
-        Ok((fields, true))
+        Ok(true)
     }
 
     fn add(&mut self, name: &'a [u8], value: Text<'a>) {

@@ -76,6 +76,14 @@ struct Stored {
     unreadable: Option<&'static str>,
 }
 
+/// What a write makes of a record.
+struct New {
+    value: Vec<u8>,
+    /// For how many seconds the server keeps it. `None`: for ever.
+    life: Option<i64>,
+    is_claim: bool,
+}
+
 /// The settings of a store besides its servers.
 #[derive(Clone)]
 pub(crate) struct Settings {
@@ -201,17 +209,16 @@ impl ValkeyStore {
                 });
             }
             let new = self.written(record.write, old.as_ref())?;
-            let life = new.as_ref().and_then(|new| new.life(now()));
-            let is_claim = new.as_ref().is_some_and(|new| !new.is_completed());
-            let (old_value, new) = (
-                old.as_ref().map(|it| &*it.value),
-                new.map(|it| it.to_value()),
-            );
-            let request = Request::replace(&key, old_value, new.as_deref(), life);
+            let (value, life) = match &new {
+                Some(new) => (Some(&*new.value), new.life),
+                None => (None, None),
+            };
+            let old_value = old.as_ref().map(|it| &*it.value);
+            let request = Request::replace(&key, old_value, value, life);
             match self.sender.run(request, true, log).await? {
                 Reply::Replaced => {
-                    if let Some(claim) = new.filter(|_| is_claim) {
-                        self.claims.keep(key, claim);
+                    if let Some(claim) = new.filter(|new| new.is_claim) {
+                        self.claims.keep(key, claim.value);
                     }
                     return Ok(StoreReply::Applied {
                         replaced: match record.write {
@@ -237,14 +244,10 @@ impl ValkeyStore {
     /// # Errors
     ///
     /// If a value is larger than the store accepts, or if the record has no steps.
-    fn written<'a>(
-        &self,
-        write: &'a Write,
-        old: Option<&'a Stored>,
-    ) -> Result<Option<Fields<'a>>, StoreError> {
+    fn written(&self, write: &Write, old: Option<&Stored>) -> Result<Option<New>, StoreError> {
         let above = self.settings.compress_above;
         let there = || old.map_or(Ok(Fields::default()), |old| self.fields(&old.value));
-        Ok(Some(match write {
+        let fields = match write {
             Write::Put(record) => Fields::of(record, above)?,
             Write::Update(change) => {
                 let mut fields = there()?;
@@ -260,6 +263,11 @@ impl ValkeyStore {
                 fields.set_step(name, result, above)?;
                 fields
             }
+        };
+        Ok(Some(New {
+            value: fields.to_value(),
+            life: fields.life(now()),
+            is_claim: !fields.is_completed(),
         }))
     }
 
@@ -330,8 +338,10 @@ impl ValkeyStore {
 
 /// Returns the record, if there is one, and why its response cannot be read.
 fn split(stored: Option<Stored>) -> (Option<Record>, Option<String>) {
-    let (record, unreadable) = stored.map(|it| (it.record, it.unreadable)).unzip();
-    (record, unreadable.flatten().map(str::to_owned))
+    match stored {
+        None => (None, None),
+        Some(it) => (Some(it.record), it.unreadable.map(str::to_owned)),
+    }
 }
 
 /// Returns the time of this process, from which the server's TTL is counted. The times of the protocol are those of its caller.
