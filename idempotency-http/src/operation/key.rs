@@ -15,6 +15,20 @@ pub(super) enum KeyRule {
     Expression(Expression),
 }
 
+impl KeyRule {
+    /// Returns what the key should not have, such as a value that is new with each request.
+    pub(super) fn advice(&self) -> Option<String> {
+        let (setting, why) = match self {
+            Self::Header(name) => {
+                let header = Expression::compile(&format!("header(@, '{name}')")).ok()?;
+                ("key_header", header.advice_as_key()?)
+            }
+            Self::Expression(expression) => ("key", expression.advice_as_key()?),
+        };
+        Some(format!("`{setting}`: {why}"))
+    }
+}
+
 /// Why a header is not a key. The texts are for the client and contain no part of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyError {

@@ -86,7 +86,7 @@ struct Inner {
     /// The headers that the caller is taken from. A repeated one is no caller.
     caller_headers: Vec<String>,
     /// What the user should look at, although the operation can be used.
-    advice: Option<String>,
+    advice: Vec<String>,
     key: KeyRule,
     fingerprint: FingerprintRule,
     /// True if each path has keys of its own.
@@ -179,8 +179,8 @@ impl HttpOperation {
     /// Returns what the user should look at, although the operation can be used. [`build_with`](HttpOperationBuilder::build_with) leaves
     /// it to its caller.
     #[doc(hidden)]
-    pub fn advice(&self) -> Option<&str> {
-        self.0.advice.as_deref()
+    pub fn advice(&self) -> &[String] {
+        &self.0.advice
     }
 
     /// Returns the operation that the calls run under.

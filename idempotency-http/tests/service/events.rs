@@ -146,7 +146,8 @@ async fn the_event_of_a_request_without_a_key_or_a_caller_says_where_it_was_look
 }
 
 #[test]
-fn a_caller_that_only_the_user_can_judge_is_a_warning_when_the_operation_is_built() {
+fn a_caller_that_only_the_user_can_judge_and_a_key_that_changes_are_warnings_when_the_operation_is_built()
+ {
     let warned = |builder: HttpOperationBuilder| {
         let log = empty_log();
         let subscriber = tracing_subscriber::fmt().with_writer(|| log.make_writer());
@@ -169,6 +170,16 @@ fn a_caller_that_only_the_user_can_judge_is_a_warning_when_the_operation_is_buil
         (
             builder().caller("iam_caller(@) || header(@, 'x-user')"),
             "takes the caller from",
+        ),
+        (
+            builder().shared_by_all_callers().key_header("traceparent"),
+            "`key_header`: `headers.traceparent` is new with each request",
+        ),
+        (
+            builder()
+                .caller("powertools_json(body).user")
+                .key("[requestContext.requestId, powertools_json(body).id]"),
+            "`key`: `requestContext.requestId` is new with each request",
         ),
     ] {
         let log = warned(builder);

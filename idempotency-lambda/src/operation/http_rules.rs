@@ -127,7 +127,7 @@ pub(crate) fn compile(
         let operation = Operation::compile_as(claimant, settings, identity, variables)?;
         Ok(compiled.insert(operation).shared())
     })?;
-    if let Some(advice) = http.advice() {
+    for advice in http.advice() {
         warn(&format!("{}: {advice}", http.compiled().key_prefix()));
     }
     // Unreachable: `build_with` has called the function, or has failed.

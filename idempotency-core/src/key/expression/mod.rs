@@ -167,7 +167,8 @@ impl Expression {
     }
 
     /// Returns what the expression should not have as a key.
-    pub(crate) fn advice_as_key(&self) -> Option<String> {
+    #[doc(hidden)]
+    pub fn advice_as_key(&self) -> Option<String> {
         advise_key(&parse(&self.text).ok()?)
     }
 

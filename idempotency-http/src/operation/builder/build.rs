@@ -53,7 +53,7 @@ impl HttpTarget for () {
         let operation = operation.map_err(|error| {
             Error::new(ErrorKind::Configuration, path).with_detail(error.to_string())
         })?;
-        if let Some(advice) = operation.advice() {
+        for advice in operation.advice() {
             let operation = operation.compiled().key_prefix();
             tracing::warn!(operation, "{advice}");
         }
@@ -225,6 +225,8 @@ impl HttpOperationBuilder {
             ));
         }
         let events = EventRule::of(&key, &caller, &fingerprint);
+        let of_caller = faults.doubted.map(|why| format!("`caller`: {why}"));
+        let advice = of_caller.into_iter().chain(key.advice()).collect();
         let operation = compile(&written.path, &settings, &variables)?;
         let holds = operation.policy().on_timeout != OnTimeout::Rerun;
         if holds && rules.on_unstorable == Unstorable::Release {
@@ -256,7 +258,7 @@ impl HttpOperationBuilder {
             sameness,
             caller,
             caller_headers: faults.headers.into_iter().collect(),
-            advice: faults.doubted.map(|why| format!("`caller`: {why}")),
+            advice,
             key,
             fingerprint,
             key_per_path: written.key_per_path,
