@@ -291,8 +291,8 @@ impl Keying {
                 if batch.key_from == KeyFrom::Record && compiled.policy().steps != Steps::Off =>
             {
                 refused(
-                    "`steps` with `key_from = \"record\"` need `validate`, with a part of the record that is the same in each \
-                     delivery: a record also has the number of its deliveries",
+                    "`steps` with `key_from = \"record\"` need `validate`, with a part of the record that stays: one that is sent \
+                     again, or moved back from a dead-letter queue, has another id and other times",
                 )
             }
             (Some(_), _) => Ok(match batch.key_from {

@@ -2,6 +2,7 @@
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use idempotency_core::error::Error;
+use serde::{Serialize, Serializer};
 
 use super::{EventSource, FromRecord, Spec};
 use crate::batch::body::{Body, BodyOrText, Undecodable};
@@ -85,7 +86,7 @@ impl Spec for SqsEvent {
         let document = Document {
             message_id: message.message_id.as_deref(),
             body: body_of(message)?.as_bytes().into(),
-            attributes: &message.attributes,
+            attributes: Attributes(&message.attributes),
             message_attributes: &message.message_attributes,
             event_source_arn: message.event_source_arn.as_deref(),
         };
@@ -119,17 +120,27 @@ fn decode<T: Body>(message: &SqsMessage) -> Result<T, Undecodable> {
     T::decode(body_of(message)?.as_bytes())
 }
 
-/// A message as an expression sees it. The receipt handle is left out: each delivery has another one.
-#[derive(serde::Serialize)]
+/// A message as an expression sees it. The receipt handle and the number of deliveries are left out: each delivery has another one.
+#[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Document<'a> {
     message_id: Option<&'a str>,
     body: BodyOrText<'a>,
-    attributes: &'a std::collections::HashMap<String, String>,
+    attributes: Attributes<'a>,
     message_attributes:
         &'a std::collections::HashMap<String, aws_lambda_events::sqs::SqsMessageAttribute>,
     #[serde(rename = "eventSourceARN")]
     event_source_arn: Option<&'a str>,
+}
+
+/// The attributes that a message has in each delivery.
+struct Attributes<'a>(&'a std::collections::HashMap<String, String>);
+
+impl Serialize for Attributes<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let all = self.0.iter();
+        serializer.collect_map(all.filter(|(name, _)| *name != "ApproximateReceiveCount"))
+    }
 }
 
 #[diagnostic::do_not_recommend]
@@ -177,5 +188,20 @@ mod tests {
             }
             assert_eq!(is_fifo(&message), expected, "{queue:?}");
         }
+    }
+
+    #[test]
+    fn an_expression_sees_the_same_message_in_each_delivery() {
+        let delivered = |times: &str| {
+            let mut message = SqsMessage::default();
+            message.body = Some("{}".to_owned());
+            message.receipt_handle = Some(format!("handle-{times}"));
+            let all = [("ApproximateReceiveCount", times), ("SenderId", "s-1")];
+            let all = all.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            message.attributes.extend(all);
+            SqsEvent::document(&message).unwrap()
+        };
+        assert_eq!(delivered("1"), delivered("2"));
+        assert!(delivered("1").contains(r#""attributes":{"SenderId":"s-1"}"#));
     }
 }

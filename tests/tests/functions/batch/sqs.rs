@@ -88,7 +88,7 @@ async fn records_of_one_key_each_run_if_the_response_of_the_one_before_is_not_st
 async fn a_batch_that_cannot_validate_fails_before_a_handler_runs() {
     let shop = Shop::new();
     let validates = builder("batch.sqs.validate").validate("amount");
-    // The whole record is validated, and it has the number of its deliveries.
+    // The whole record is validated, and one that is moved back from a dead-letter queue has another id.
     let steps = builder("batch.sqs.steps").key("messageId");
     let steps = steps.steps(Steps::Keep);
     for (operation, key_from, text) in [
