@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::{Function, Text};
+use crate::function::Function;
+use crate::text::Text;
+use crate::tokens::Literal;
 
 /// A checked expression.
 ///
@@ -79,17 +81,6 @@ pub struct Part<L = Literal, R = ()> {
     pub text: Arc<str>,
     /// The expression of the part.
     pub value: Ast<L, R>,
-}
-
-/// A literal in an expression.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Literal {
-    /// A raw string: `'text'`.
-    Raw(String),
-    /// The text between backticks, if it is JSON. It stays a text, so that numbers keep all their digits.
-    Json(String),
-    /// The text between backticks, if it is not JSON: `` `foo` `` is the string `"foo"`.
-    Word(Text),
 }
 
 /// The comparison of two values.

@@ -4,7 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Ast, Function, Literal};
+use crate::ast::Ast;
+use crate::function::Function;
+use crate::tokens::Literal;
 
 /// The table: each line has a class, the paths of values with spaces between them, and what to say of them.
 const TABLE: &str = include_str!("caller/values.txt");

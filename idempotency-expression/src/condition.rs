@@ -1,6 +1,6 @@
 //! Mistakes in a condition that would make it false for each response.
 
-use crate::SyntaxError;
+use crate::error::SyntaxError;
 use crate::tokens::{Kind, Token, tokenize};
 
 /// Returns the error of a condition with a value that it writes as the name of a field: `true` without backticks, or a text in double

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use crate::Literal;
-use crate::tokens::Kind;
+use crate::tokens::{Kind, Literal};
 
 /// The kind of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -54,7 +54,7 @@ mod settings;
 mod text;
 mod tokens;
 
-pub use ast::{Ast, Comparator, Literal, Part};
+pub use ast::{Ast, Comparator, Part};
 pub use caller::{CallerFaults, advise_key, check_caller, check_caller_header};
 pub use condition::refuse_condition;
 pub use duration::parse_duration;
@@ -69,3 +69,4 @@ pub use pointer::{is_json_pointer, json_pointers};
 pub use prefix::{LONGEST_PREFIX, is_hidden, refuse_prefix, visible};
 pub use settings::{Check, SETTINGS, Scope, SettingRow};
 pub use text::{Text, take_code_point};
+pub use tokens::Literal;

@@ -4,8 +4,10 @@
 //! it ends there. So a key has the same value in both. `tests/tests/lambda/properties/selection.rs` compares the values with those of
 //! the crate `jmespath`, on expressions that both projects parse alike.
 
-use crate::tokens::{Kind, MAX_BYTES, Token, check_limits, tokenize};
-use crate::{Ast, Comparator, Function, Literal, Part, SyntaxError};
+use crate::ast::{Ast, Comparator, Part};
+use crate::error::SyntaxError;
+use crate::function::Function;
+use crate::tokens::{Kind, Literal, MAX_BYTES, Token, check_limits, tokenize};
 
 type Result<T> = std::result::Result<T, SyntaxError>;
 

@@ -1,7 +1,9 @@
 //! Splits an expression into tokens, and limits how deep its brackets and its tree are, because parsers and evaluators recurse.
 //! Literals stay as they were written.
 
-use crate::{Literal, Scanner, SyntaxError, Text};
+use crate::error::SyntaxError;
+use crate::json::Scanner;
+use crate::text::Text;
 
 /// An index that is larger than any array of an event. All larger ones select the same.
 const FAR: i64 = 999_999_999;
@@ -14,6 +16,17 @@ pub(crate) enum Kind {
     /// A number, limited to a range outside of which all numbers select the same.
     Number(i64),
     Symbol(&'static str),
+}
+
+/// A literal in an expression.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Literal {
+    /// A raw string: `'text'`.
+    Raw(String),
+    /// The text between backticks, if it is JSON. It stays a text, so that numbers keep all their digits.
+    Json(String),
+    /// The text between backticks, if it is not JSON: `` `foo` `` is the string `"foo"`.
+    Word(Text),
 }
 
 #[derive(Clone, PartialEq, Debug)]
