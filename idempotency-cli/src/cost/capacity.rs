@@ -56,7 +56,7 @@ impl Add for Capacity {
 }
 
 /// The longest response that fits one item of 400 KB, in bytes.
-pub(crate) const LARGEST_RESPONSE: usize = 400 * 1_024 - RecordSize::OTHER_ATTRIBUTES;
+pub(super) const LARGEST_RESPONSE: usize = 400 * 1_024 - RecordSize::OTHER_ATTRIBUTES;
 
 /// The size of one record as DynamoDB counts it: names and values of all attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,13 +1,15 @@
 //! `idempotency cost`: what each path of a call costs, in units and in money, as Markdown tables or as JSON.
 
-pub(crate) mod capacity;
+mod arguments;
+mod capacity;
+
+pub(crate) use arguments::CostArguments;
 
 use std::fmt;
 
 use idempotency_core::key::Json;
 use idempotency_core::protocol::policy::Lookup;
 
-use crate::arguments::CostArguments;
 use crate::exit::{Exit, Failure};
 use crate::json::{self, Object, object};
 use capacity::{Capacity, Path, Prices, RecordSize};
