@@ -13,7 +13,7 @@ use idempotency_lambda::{Backend, ConfigurationError, Context};
 
 use super::process::{Process, ProcessClock, TIMEOUT};
 use super::store;
-use crate::SeededRandom;
+use crate::clock::SeededRandom;
 
 /// The world of one delivery: clients of its database, its provider, its fakes, its time.
 ///
