@@ -15,6 +15,7 @@ CRATES = {
     "dynamodb-lean-client": "files",
     "idempotency-core": "modules",
     "idempotency-dynamodb": "files",
+    "idempotency-expression": "files",
     "idempotency-lambda": "modules",
     "idempotency-postgres": "files",
     "idempotency-valkey": "files",
