@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use idempotency_testkit::lambda::{FunctionProcess, InvokeError, LocalLambda, Pending, Reply};
+use idempotency_testkit::lambda::{FunctionProcess, InvokeError, LocalLambda, Reply};
 use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
 
@@ -69,7 +69,7 @@ impl Process {
     }
 
     /// Sends an event. Give its reply to [`response`](Self::response).
-    pub fn send(&self, event: &str) -> Pending {
+    pub fn send(&self, event: &str) -> impl Future<Output = Result<Reply, InvokeError>> + use<> {
         self.process.invoke(event).start()
     }
 
