@@ -45,7 +45,7 @@ mod every_promise_holds {
     }
 
     explored! {
-        two_calls clocks_off every_ending two_payloads evicted windows_end a_window_of_its_own half_seconds without_deadline
+        two_calls clocks_off every_ending two_payloads evicted evicted_before_a_run windows_end a_window_of_its_own half_seconds without_deadline
         every_call_holds
         some_hold some_wait cached many_losses kills three_calls three_runs in_one_process waiting_in_one_process
         windows_end_in_one_process holding_in_one_process one_process_without_deadline two_payloads_in_one_process

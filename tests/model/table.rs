@@ -21,7 +21,7 @@ use idempotency_testkit::history::{Bond, Given, Refused, Terms, What};
 
 use super::bounds::Ending;
 use super::scenario::Scenario;
-use super::state::{Ghost, Python, Reply, Shared, State, TimedRequest, Trace};
+use super::state::{Call, Ghost, Phase, Python, Reply, Shared, State, TimedRequest, Trace};
 use super::steps::NAMES;
 
 /// What was computed before. Most writes, and most claims that they leave, are those of other states too.
@@ -322,12 +322,13 @@ impl Scenario {
 
     /// Notes a write that was applied over `before`.
     fn applied(&self, state: &mut State, sent: &TimedRequest, before: Option<&Record>) {
-        let Some(what) = does(&sent.effect) else {
+        let Some(mut what) = does(&sent.effect) else {
             return;
         };
-        let trace = &mut state.calls[usize::from(sent.by)].trace;
-        match what {
-            What::Claimed { .. } => {
+        let Call { phase, trace, .. } = &mut state.calls[usize::from(sent.by)];
+        match &mut what {
+            What::Claimed { late, .. } => {
+                *late = matches!(phase, Phase::Active(active) if active.reply.is_some());
                 trace.after_failure = before.is_some_and(|record| record.failure.exists());
             }
             What::Completed { .. } => trace.restored |= before.is_none(),

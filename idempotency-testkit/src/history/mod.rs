@@ -41,8 +41,9 @@ pub enum What {
     /// The call was made.
     Called(Terms),
     /// Its claim was applied. The lease ends at `until`, the record at `expires`. A claim replaces the record, or takes it over with
-    /// its steps.
+    /// its steps. `late` is a send that is applied after the reply to another send of the claim was made: the reply tells of that one.
     Claimed {
+        late: bool,
         replaces: bool,
         until: Option<EpochMillis>,
         expires: Option<EpochSeconds>,
@@ -241,6 +242,7 @@ impl What {
             Self::StagedAlone
         } else if set.status.exists() || set.owner.exists() {
             Self::Claimed {
+                late: false,
                 replaces: puts,
                 until,
                 expires,

@@ -44,8 +44,10 @@ struct Call {
     terms: Option<Terms>,
     /// The steps that were recorded when it claimed. One bit for each.
     known: u32,
-    /// When it claimed, a run had not reported its end.
+    /// When the claim that its reply tells of was applied, a run had not reported its end.
     after_unreported: bool,
+    /// The window that an operator's eviction ended before its run began, if no reply tells of a claim since.
+    evicted_in: Option<u16>,
     ran_in: Option<u16>,
     report: Option<Reported>,
     /// Its run under a claim has not reported its end in this window.
@@ -157,10 +159,19 @@ impl History {
         match what {
             What::Called(terms) => self.call(by).terms = Some(terms),
             What::Claimed {
+                late,
                 replaces,
                 until,
                 expires,
-            } => self.claimed(by, at, replaces, until, expires),
+            } => {
+                let told = self.of(by);
+                self.claimed(by, at, replaces, until, expires);
+                if late {
+                    let call = self.call(by);
+                    call.after_unreported = told.after_unreported;
+                    call.evicted_in = told.evicted_in;
+                }
+            }
             What::Renewed { until, expires } => self.renewed(by, at, until, expires),
             What::Holds { until } => {
                 let is_held = self.lease_of(by).is_some_and(|end| end >= until);
@@ -233,6 +244,10 @@ impl History {
                 // A record whose end has come is deleted by TTL.
                 let by_ttl = self.record.is_some_and(|it| has_ended(it.expires, at));
                 self.breaks_if(Promise::LateOwner, by_ttl && live && !evicted);
+                if evicted {
+                    let waiting = self.calls.iter_mut().filter(|call| call.ran_in.is_none());
+                    waiting.for_each(|call| call.evicted_in = Some(self.window));
+                }
                 self.window += u16::from(evicted || self.record.is_some_and(ended));
                 self.record = None;
                 self.forget();
@@ -317,6 +332,7 @@ impl History {
         (call.known, call.after_unreported) = (known, after_unreported);
         call.known_undone = undone;
         call.undoes = undoes;
+        call.evicted_in = None;
         self.record = Some(Stored {
             completed: false,
             by: Some(by),
@@ -453,7 +469,11 @@ impl History {
                 self.breaks_if(Promise::RunOnExpiredLease, end.is_some_and(|end| end < at));
             }
         }
-        let (call, window) = (self.of(by), self.window);
+        let call = self.of(by);
+        let claimed = !matches!(basis, Basis::Policy(_));
+        // A run whose claim was evicted before it began is one of the window that the operator ended.
+        let evicted_in = call.evicted_in.filter(|_| claimed);
+        let window = evicted_in.unwrap_or(self.window);
         self.breaks_if(Promise::OneRunPerCall, call.ran_in.is_some());
         let mut ran = self.calls.iter().filter(|it| it.ran_in == Some(window));
         let may_have_run = ran.any(|call| !call.has_freed());
@@ -464,7 +484,7 @@ impl History {
         let call = self.call(by);
         call.ran_in = Some(window);
         // A run without a claim leaves no trace.
-        call.unreported |= !matches!(basis, Basis::Policy(_));
+        call.unreported |= claimed && evicted_in.is_none();
     }
 
     fn responded(&mut self, by: CallNumber, at: EpochMillis, given: Given) {

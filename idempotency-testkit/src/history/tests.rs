@@ -26,6 +26,7 @@ fn broken(then: &[HistoryEvent]) -> Vec<Promise> {
         expires,
     };
     let claimed = What::Claimed {
+        late: false,
         replaces: true,
         until: Some(lease),
         expires,
@@ -93,6 +94,7 @@ fn a_response_binds_until_the_promised_end_of_its_window() {
         let runs = |by, at, expires| {
             let (until, bond) = (Some(EpochMillis::new(START + at)), Bond::Stored);
             let claimed = What::Claimed {
+                late: false,
                 replaces: true,
                 until,
                 expires: None,
@@ -146,6 +148,53 @@ fn a_completion_needs_a_record_unless_it_restores_one() {
 }
 
 #[test]
+fn a_run_whose_claim_was_evicted_belongs_to_the_window_that_ended() {
+    let lease = |at| EpochMillis::new(START + at + 1_000);
+    let applied = |by, at, late| {
+        let expires = Some(EpochSeconds::new(START / 1_000 + 61));
+        let (replaces, until) = (false, Some(lease(at)));
+        let claimed = What::Claimed {
+            late,
+            replaces,
+            until,
+            expires,
+        };
+        event(by, at, claimed)
+    };
+    let claims = |by, at| applied(by, at, false);
+    let runs = |by, at| {
+        let (basis, first) = (Basis::Claim(lease(at)), true);
+        event(by, at, What::RunBegan { basis, first })
+    };
+    let evicts = event(9, 0, What::Deleted { evicted: true });
+    let broken = |events: &[HistoryEvent]| {
+        let broken = check(events, Promises::all());
+        let promises = broken.into_iter().map(|broken| broken.promise);
+        promises.collect::<Vec<_>>()
+    };
+    let next = [claims(1, 2_000), runs(1, 2_000)];
+    assert_eq!(
+        broken(&[&[claims(0, 0), runs(0, 0), evicts], &next[..]].concat()),
+        []
+    );
+    assert_eq!(
+        broken(&[&[claims(0, 0), evicts, runs(0, 0)], &next[..]].concat()),
+        []
+    );
+    let second = [Promise::SecondRunUnderHold, Promise::FirstThoughUnreported];
+    let again = [claims(0, 0), evicts, claims(0, 0), runs(0, 0)];
+    assert_eq!(broken(&[&again, &next[..]].concat()), second);
+    // A send of the evicted claim arrives late, after the run of another call began. The reply is that to the first send.
+    let late = |late| {
+        let first = [claims(0, 4_000), evicts];
+        let then = [applied(0, 4_000, late), runs(0, 4_000)];
+        broken(&[&first, &next[..], &then].concat())
+    };
+    assert_eq!(late(true), []);
+    assert_eq!(late(false), second);
+}
+
+#[test]
 fn staged_writes_need_a_completion() {
     let delete = What::of_write(&Write::Delete, true, &[]);
     assert_eq!(broken(&[event(0, 700, delete)]), [Promise::StagedAlone]);
@@ -156,6 +205,7 @@ fn a_takeover_of_an_expired_claim_keeps_its_steps() {
     let claimed = |by, at, replaces| {
         let (until, expires) = (EpochMillis::new(START + at), START / 1_000 + 61);
         let claimed = What::Claimed {
+            late: false,
             replaces,
             until: Some(until),
             expires: Some(EpochSeconds::new(expires)),
