@@ -38,9 +38,8 @@ use idempotency_core::error::{Error, ErrorKind};
 use idempotency_core::store::Store;
 use idempotency_http::{HttpOperationBuilder, HttpTarget};
 
-use crate::operation::OperationBuilder;
-use crate::operation::http_rules::compile;
 use crate::operation::registry::{Claimant, note_built};
+use crate::operation::{Operation, OperationBuilder};
 use crate::{init_phase, process};
 
 #[doc(hidden)]
@@ -131,7 +130,8 @@ fn compiled(builder: HttpLayerBuilder) -> Result<HttpLayer, Error> {
     }
     let (path, identity) = (rules.path().to_owned(), rules.identity());
     let rules = rules.variables(variables.unwrap_or_else(|| process::variables().clone()));
-    let (http, operation) = compile(rules, Claimant::Built(&path), &identity).map_err(|error| {
+    let compiled = Operation::compile_http(rules, Claimant::Built(&path), &identity);
+    let (http, operation) = compiled.map_err(|error| {
         Error::new(ErrorKind::Configuration, path.as_str()).with_detail(error.to_string())
     })?;
     note_built(store.is_some());

@@ -8,9 +8,7 @@ use idempotency_core::config::{ConfigurationError, Settings};
 use idempotency_expression::json_pointers;
 use idempotency_http::{HttpOperation, HttpOperationBuilder, Unstorable};
 
-use super::Operation;
-use super::registry::Claimant;
-use crate::process::{self, warn};
+use crate::process;
 
 /// The settings of `#[idempotent(http, ..)]` that other functions do not have.
 #[derive(Debug)]
@@ -62,17 +60,22 @@ impl RegisteredHttp {
         self.compiled.get()
     }
 
-    /// Compiles the rules, keeps them, and returns the operation under them.
+    /// Keeps the compiled rules. The operation is compiled once, so none are kept yet.
+    pub(super) fn keep(&self, compiled: HttpOperation) {
+        self.compiled.get_or_init(|| compiled);
+    }
+
+    /// Returns the rules of the function at `path` with these settings, before they are compiled.
     ///
     /// # Errors
     ///
-    /// If a variable or a setting cannot be used, or if another operation has the key prefix.
-    pub(crate) fn compile(
+    /// If a list cannot be read.
+    pub(super) fn rules(
         &self,
-        claimant: Claimant<'_>,
+        path: &str,
         settings: &Settings,
-    ) -> Result<Operation, ConfigurationError> {
-        let mut rules = HttpOperation::builder(claimant.path())
+    ) -> Result<HttpOperationBuilder, ConfigurationError> {
+        let mut rules = HttpOperation::builder(path)
             .settings(settings.clone())
             .variables(process::variables().clone());
         if let Some(header) = &self.settings.key_header {
@@ -105,34 +108,8 @@ impl RegisteredHttp {
         if self.settings.shared_by_all_callers == Some(true) {
             rules = rules.shared_by_all_callers();
         }
-        let (http, operation) = compile(rules, claimant, settings)?;
-        // The operation is compiled once, so the rules are not set yet.
-        self.compiled.get_or_init(|| http);
-        Ok(operation)
+        Ok(rules)
     }
-}
-
-/// Compiles the rules, and the operation under them. `identity` has the settings that make two operations the same one.
-///
-/// # Errors
-///
-/// If a variable or a setting cannot be used, or if another operation has the key prefix.
-pub(crate) fn compile(
-    rules: HttpOperationBuilder,
-    claimant: Claimant<'_>,
-    identity: &Settings,
-) -> Result<(HttpOperation, Operation), ConfigurationError> {
-    let mut compiled = None;
-    let http = rules.build_with(|_, settings, variables| {
-        let operation = Operation::compile_as(claimant, settings, identity, variables)?;
-        Ok(compiled.insert(operation).shared())
-    })?;
-    for advice in http.advice() {
-        warn(&format!("{}: {advice}", http.compiled().key_prefix()));
-    }
-    // Unreachable: `build_with` has called the function, or has failed.
-    let missing = || ConfigurationError::new("the operation was not compiled");
-    Ok((http, compiled.ok_or_else(missing)?))
 }
 
 /// Reads a list of methods.

@@ -23,6 +23,8 @@ use idempotency_core::error::Error;
 use idempotency_core::operation::{Call, CompiledOperation};
 use idempotency_core::outcome::Outcome;
 use idempotency_core::store::Store;
+#[cfg(feature = "http")]
+use idempotency_http::{HttpOperation, HttpOperationBuilder};
 use registry::Claimant;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -235,6 +237,30 @@ impl Operation {
         Ok(Self(Arc::new(Inner::new(Arc::new(compiled), None))))
     }
 
+    /// Compiles rules of HTTP, and the operation under them. `identity` has the settings that make two operations the same one.
+    ///
+    /// # Errors
+    ///
+    /// As [`compile`](Self::compile).
+    #[cfg(feature = "http")]
+    pub(crate) fn compile_http(
+        rules: HttpOperationBuilder,
+        claimant: Claimant<'_>,
+        identity: &Settings,
+    ) -> Result<(HttpOperation, Self), ConfigurationError> {
+        let mut compiled = None;
+        let http = rules.build_with(|_, settings, variables| {
+            let operation = Self::compile_as(claimant, settings, identity, variables)?;
+            Ok(Arc::clone(&compiled.insert(operation).0.compiled))
+        })?;
+        for advice in http.advice() {
+            warn(&format!("{}: {advice}", http.compiled().key_prefix()));
+        }
+        // Unreachable: `build_with` has called the function, or has failed.
+        let missing = || ConfigurationError::new("the operation was not compiled");
+        Ok((http, compiled.ok_or_else(missing)?))
+    }
+
     /// Returns the same operation with a store of its own.
     pub(crate) fn with_store(&self, store: Arc<dyn Store>) -> Self {
         let compiled = Arc::clone(&self.0.compiled);
@@ -242,12 +268,6 @@ impl Operation {
             has_seen_event: Arc::clone(&self.0.has_seen_event),
             ..Inner::new(compiled, Some(process::backend_over(store)))
         }))
-    }
-
-    /// Returns the compiled settings, to keep them.
-    #[cfg(feature = "http")]
-    pub(crate) fn shared(&self) -> Arc<CompiledOperation> {
-        Arc::clone(&self.0.compiled)
     }
 
     /// Returns the compiled settings.

@@ -159,7 +159,10 @@ impl RegisteredOperation {
         let claimant = Claimant::Registered(self);
         #[cfg(feature = "http")]
         if let Some(http) = self.http {
-            return http.compile(claimant, &self.settings);
+            let rules = http.rules(self.path, &self.settings)?;
+            let (rules, operation) = Operation::compile_http(rules, claimant, &self.settings)?;
+            http.keep(rules);
+            return Ok(operation);
         }
         let operation = Operation::compile(claimant, &self.settings, process::variables())?;
         if !self.has_its_own_store && operation.compiled().stores_events() {
