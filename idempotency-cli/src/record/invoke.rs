@@ -113,7 +113,7 @@ fn refused(record: &Record, event: &StoredEvent, state: State) -> Option<&'stati
         _ if record.status.value() == Some(&Status::Completed) => Some(
             "is completed: its call has its response; print its event without `--invoke` if you need it",
         ),
-        State::Completed | State::Expired | State::Unreadable => {
+        State::Completed | State::NoResponse | State::Expired | State::Unreadable => {
             Some("cannot be read as a claim: no function would run under it")
         }
         _ if event.is_whole() => None,

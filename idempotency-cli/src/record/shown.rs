@@ -4,10 +4,10 @@ use std::fmt;
 
 use anstyle::Style;
 use idempotency_core::key::Json;
-use idempotency_core::protocol::Undoing;
 use idempotency_core::protocol::condition::claimable;
 use idempotency_core::protocol::decision::{FREED, Trace, is_held, is_live};
 use idempotency_core::protocol::policy::OnTimeout;
+use idempotency_core::protocol::{RecordState, Undoing, response_of};
 use idempotency_core::record::{
     Attribute, Data, Field, FieldValue, Record, RecordId, RecordedSteps, Status, StoredEvent,
 };
@@ -57,6 +57,7 @@ pub(super) enum State {
     Freed,
     Undoing,
     Completed,
+    NoResponse,
     Expired,
     Unreadable,
 }
@@ -76,7 +77,11 @@ impl State {
             (Some(Status::Undoing), _) if is_held(record, now) => Self::HalfUndone,
             (Some(Status::Undoing), _) => Self::Undoing,
             _ if claimable(now, OnTimeout::Rerun).holds(Some(record)) => Self::Expired,
-            (Some(Status::Completed), _) => Self::Completed,
+            (Some(Status::Completed), _) => match response_of(record) {
+                RecordState::Replay => Self::Completed,
+                RecordState::ResponseUnavailable => Self::NoResponse,
+                _ => Self::Unreadable,
+            },
             _ => Self::Unreadable,
         }
     }
@@ -91,6 +96,7 @@ impl State {
             Self::Freed => "freed",
             Self::Undoing => "undoing",
             Self::Completed => "completed",
+            Self::NoResponse => "no_response",
             Self::Expired => "expired",
             Self::Unreadable => "unreadable",
         }
@@ -100,7 +106,9 @@ impl State {
     pub(super) fn style(self) -> Style {
         match self {
             Self::Completed => GOOD,
-            Self::Held | Self::HalfUndone | Self::NoLease | Self::Unreadable => DOUBTFUL,
+            Self::Held | Self::HalfUndone | Self::NoLease | Self::NoResponse | Self::Unreadable => {
+                DOUBTFUL
+            }
             Self::Live
             | Self::LeaseOver
             | Self::Failed
@@ -141,6 +149,10 @@ impl State {
                  and the operation holds claims"
             }
             Self::Completed => "completed: duplicates get its response",
+            Self::NoResponse => {
+                "completed, and its response could not be stored: duplicates get an error (IdempotencyResponseUnavailable), and the \
+                 handler does not run"
+            }
             Self::Expired => "its window has expired: the next call runs the handler",
             Self::Unreadable => "unreadable: calls fail until it is evicted or expires",
         }
@@ -429,6 +441,18 @@ mod tests {
             assert_eq!(State::of(&record, NOW), state);
         }
         assert_eq!(State::of(&Record::default(), NOW), State::Unreadable);
+        // What duplicates get of a completed record depends on its response.
+        for (data, state) in [
+            (Field::Absent, State::NoResponse),
+            (Field::Unreadable, State::Unreadable),
+            (Field::Value(Data::new("{")), State::Unreadable),
+        ] {
+            let record = Record {
+                data,
+                ..record(Completed, late, early)
+            };
+            assert_eq!(State::of(&record, NOW), state);
+        }
         // Whether the call of a claim without a readable lease runs is unknown.
         let mut claim = record(InProgress, late, 0);
         claim.in_progress_expiration = Field::Unreadable;

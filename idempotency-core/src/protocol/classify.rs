@@ -151,7 +151,7 @@ const UNREADABLE_LEASE: &str = "it is in progress, but its lease cannot be read"
 const UNREADABLE_STEPS: &str = "the results of its steps cannot be read";
 
 /// Returns what the data of a record means that is completed, or whose steps are being undone.
-pub(super) fn response_of(existing: &Record) -> RecordState {
+pub fn response_of(existing: &Record) -> RecordState {
     match &existing.data {
         Field::Value(data) if data.is_json() => RecordState::Replay,
         Field::Value(_) => RecordState::Corrupt("its data is not JSON"),

@@ -482,8 +482,7 @@ impl fmt::Display for DecisionError {
                  decision; wait until its lease ends",
             ),
             Self::Completed => f.write_str(
-                "is completed, and not known to be by a decision, so there is nothing to decide: duplicates get its response; evict \
-                 it if the handler must run again",
+                "is completed, and not known to be by a decision, so there is nothing to decide: evict it if the handler must run again",
             ),
             Self::Free => {
                 f.write_str("is free already: the next call runs the handler under every policy")

@@ -44,7 +44,7 @@ mod undo;
 pub use attempt::Attempt;
 pub use breaker::{Admission, Breaker, Circuit, StoreHealth};
 pub(crate) use classify::UNREADABLE_DATA;
-pub use classify::{RecordState, classify};
+pub use classify::{RecordState, classify, response_of};
 pub use effect::{
     Change, Consistency, Effect, Input, Replaced, Resend, Write, WriteErrorKind, WriteResult,
 };
