@@ -38,8 +38,13 @@ pub(crate) fn list(flag: &str, of: impl Fn(Attribute) -> bool) -> String {
             _ => format!("CASE WHEN {name} IS NOT NULL THEN '' END"),
         }
     });
+    let list = format!("ARRAY[{flag}, {}]", elements.join(", "));
+    if !of(Attribute::Steps) {
+        return list;
+    }
     let steps = Attribute::Steps.default_name();
-    format!("ARRAY[{flag}, {}] || {steps}", elements.join(", "))
+    // Arrays inside of an array cannot follow a list. NULL is no name of a step, so such steps cannot be read.
+    format!("{list} || CASE WHEN array_ndims({steps}) > 1 THEN '{{NULL}}' ELSE {steps} END")
 }
 
 /// Returns true for what a read brings back: all but the event, for which no rule of the protocol asks.

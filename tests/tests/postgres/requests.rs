@@ -6,8 +6,8 @@ use idempotency_core::protocol::condition::{claimable, held_by};
 use idempotency_core::protocol::policy::OnTimeout;
 use idempotency_core::record::{Data, Field, OwnerToken, Record, RecordId, Status, StoredEvent};
 use idempotency_core::store::{
-    Change, Condition, Consistency, SendLog, Store, StoreErrorKind, StoreReply, StoreRequest,
-    StoreScan, Write,
+    Change, Condition, Consistency, ScanRequest, SendLog, Store, StoreErrorKind, StoreReply,
+    StoreRequest, StoreScan, Write,
 };
 use idempotency_core::time::{EpochMillis, EpochSeconds};
 use idempotency_postgres::PostgresStore;
@@ -594,7 +594,11 @@ async fn a_table_that_changes_under_a_connection_costs_no_write() {
 async fn steps_of_another_form_cannot_be_read() {
     let url = database_url(&database().await);
     let store = store(&url, 1);
-    for steps in ["ARRAY['reserve']", "ARRAY['reserve', NULL]"] {
+    for steps in [
+        "ARRAY['reserve']",
+        "ARRAY['reserve', NULL]",
+        "'{{reserve, 1}, {charge, 2}}'",
+    ] {
         let insert = format!(
             "DELETE FROM idempotency; INSERT INTO idempotency (id, steps) VALUES ('pay#1', {steps})"
         );
@@ -604,5 +608,7 @@ async fn steps_of_another_form_cannot_be_read() {
             Field::Unreadable,
             "{steps}"
         );
+        let page = store.scan(ScanRequest::default()).await.unwrap();
+        assert_eq!(page.records.len(), 1, "{steps}");
     }
 }
