@@ -1,6 +1,7 @@
 //! The servers of a store: one, or those of a cluster. That it is a cluster is learnt from the servers.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redis::Value;
@@ -81,6 +82,15 @@ impl Nodes {
         primaries.sort_by(|one, other| one.address.cmp(&other.address));
         primaries.dedup_by(|one, other| one.address == other.address);
         primaries
+    }
+
+    /// Returns a digest of which primary has which slots.
+    pub(crate) fn owners(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for (last, primary) in &self.known().slots {
+            (last, &primary.address).hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
     /// Returns true if the servers are those of a cluster.

@@ -19,14 +19,15 @@ const MOST_RECORDS: usize = 1_000;
 const BEGINNING: usize = 4_096;
 
 /// Said of a listing that cannot go on.
-const AGAIN: &str = "the server is no primary any more, so the listing is not complete: list again";
+const AGAIN: &str = "a server is no primary any more, or slots have moved, so the listing is not complete: list again";
 
-/// Where a page begins: the server, its cursor, and the ids that the last step found beyond the limit of a page.
-type Position = (String, u64, Vec<String>);
+/// Where a page begins: the server, its cursor, the ids that the last step found beyond the limit of a page, and who had which slots at the
+/// begin of the listing.
+type Position = (String, u64, Vec<String>, u64);
 
 /// Returns the begin of a server.
-fn first(server: &Server) -> Position {
-    (server.address.to_string(), 0, Vec::new())
+fn first(server: &Server, owners: u64) -> Position {
+    (server.address.to_string(), 0, Vec::new(), owners)
 }
 
 /// A page has the records that one `SCAN` of one server finds, and at most `limit`. Beside those of the filter it reads no other ones.
@@ -36,13 +37,14 @@ impl StoreScan for ValkeyStore {
     fn scan<'a>(&'a self, request: ScanRequest<'a>) -> BoxFuture<'a, Result<ScanPage, StoreError>> {
         Box::pin(async move {
             let nodes = &self.sender.nodes;
-            if !nodes.is_cluster() {
+            // Of the same server each time: after a change others can say something else for a moment.
+            if request.after.is_none() || !nodes.is_cluster() {
                 nodes.learn(nodes.seed(), true).await;
             }
             let servers = nodes.primaries();
             let none = |_| self.rejected("the page to go on after is none of this store");
             let mut position = match request.after {
-                None => first(&servers[0]),
+                None => first(&servers[0], nodes.owners()),
                 Some(after) => serde_json::from_str(after).map_err(none)?,
             };
             let at = servers
@@ -53,13 +55,21 @@ impl StoreScan for ValkeyStore {
             if position.2.is_empty() {
                 self.step(&servers[at], request.prefix, limit, &mut position)
                     .await?;
+                if nodes.is_cluster() {
+                    nodes.learn(nodes.seed(), true).await;
+                }
             }
-            let (_, cursor, left) = &mut position;
+            let (_, cursor, left, owners) = &mut position;
+            let owners = *owners;
+            // A record can have moved to a server that was listed before.
+            if owners != nodes.owners() {
+                return Err(self.rejected(AGAIN));
+            }
             let limit = limit.min(left.len());
             let ids = left.drain(..limit).map(RecordId::new).collect();
             let next = match left.is_empty() && *cursor == 0 {
                 false => Some(position),
-                true => servers.get(at + 1).map(|next| first(next)),
+                true => servers.get(at + 1).map(|next| first(next, owners)),
             };
             Ok(ScanPage {
                 records: self.shown(&servers[at], ids, request.filter).await?,
@@ -85,7 +95,7 @@ impl ValkeyStore {
         server: &Server,
         prefix: &str,
         limit: usize,
-        (_, cursor, left): &mut Position,
+        (_, cursor, left, _): &mut Position,
     ) -> Result<(), StoreError> {
         // A server that is no primary any more can have old records.
         let mut both = redis::pipe();
@@ -188,11 +198,12 @@ mod tests {
     #[test]
     fn a_position_reads_back_in_another_process_and_another_text_is_none() {
         let read = |text: &str| serde_json::from_str::<Position>(text).ok();
-        let position = ("[::1]:7".to_owned(), u64::MAX, vec!["pay#\"1\"".to_owned()]);
+        let left = vec!["pay#\"1\"".to_owned()];
+        let position = ("[::1]:7".to_owned(), u64::MAX, left, 7);
         let text = json!(position).to_string();
-        assert_eq!(text, r#"["[::1]:7",18446744073709551615,["pay#\"1\""]]"#);
+        assert_eq!(text, r#"["[::1]:7",18446744073709551615,["pay#\"1\""],7]"#);
         assert_eq!(read(&text), Some(position));
-        for other in ["", "7", "pay#1", r#"["a:7",-1,[]]"#, r#"["a:7",1]"#] {
+        for other in ["", "7", "pay#1", r#"["a:7",-1,[],7]"#, r#"["a:7",1,[]]"#] {
             assert_eq!(read(other), None, "{other}");
         }
     }

@@ -590,6 +590,7 @@ async fn a_listing_follows_the_keys_that_a_server_is_getting() {
         slots(&getting.address),
         replies("$11\r\nrole:master\r\n"),
         replies(format!("*2\r\n$1\r\n0\r\n{keys}")),
+        slots(&getting.address),
         moved(),
         record(),
         moved(),

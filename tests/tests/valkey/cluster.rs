@@ -171,6 +171,28 @@ async fn calls_follow_a_primary_that_became_a_replica_and_a_slot_that_moves() ->
     Ok(())
 }
 
+/// Its keys can be on a server whose records were listed before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listing_fails_if_a_slot_has_moved_meanwhile() -> Result<(), BoxError> {
+    let cluster = Cluster::start()?;
+    let store = started(&url(&cluster, 0)).await;
+    let first = store.scan(ScanRequest::default()).await?;
+    let third = cluster.servers[2].ask(&["CLUSTER", "MYID"]).text();
+    // One of the second server.
+    for server in cluster.servers[..3].iter().rev() {
+        let moved = server.ask(&["CLUSTER", "SETSLOT", "8000", "NODE", &third]);
+        assert_eq!(moved.text(), "OK");
+    }
+    let rest = ScanRequest {
+        after: first.next.as_deref(),
+        ..ScanRequest::default()
+    };
+    let error = store.scan(rest).await.unwrap_err().to_string();
+    assert!(error.contains("list again"), "{error}");
+    assert_eq!(listed(&store).await?, [""; 0]);
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_put_replaces_the_whole_record_of_a_slot_that_moves() -> Result<(), BoxError> {
     let cluster = Cluster::start()?;
