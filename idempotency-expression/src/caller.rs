@@ -56,14 +56,32 @@ pub fn check_caller_header(name: &str) -> CallerFaults {
     }
 }
 
-/// Returns what an expression for the key of any event should not have: what changes in each retry, and texts that are joined.
-pub fn advise_key(expression: &Ast) -> Option<String> {
+/// Returns what an expression for the key of any event should not have: what changes in each retry, and texts that are joined. Also if it is
+/// the same for all events, unless it is the key of a lock.
+pub fn advise_key(expression: &Ast, is_lock: bool) -> Option<String> {
+    if !is_lock && is_constant(expression) {
+        return Some(
+            "it takes nothing from the payload, so that calls with other payloads get one response: write the name of a value, such \
+             as `order_id`, without quotes"
+                .to_owned(),
+        );
+    }
     let mut found = Found::default();
     selected(expression, &BTreeSet::from([Path::new()]), &mut found);
     let changes = |path: &Path| refusal(path, &["changes"]);
     let joined = found.merged.filter(|(joins, _)| *joins);
     let joined = joined.map(|(_, why)| why);
     found.paths.iter().find_map(changes).or(joined)
+}
+
+/// Returns true if an expression is a literal or a comparison, or has such parts alone.
+fn is_constant(tree: &Ast) -> bool {
+    match tree {
+        Ast::Literal(_) | Ast::Not(_) | Ast::Compare { .. } => true,
+        Ast::List(parts) => parts.iter().all(|part| is_constant(&part.value)),
+        Ast::Hash(parts) => parts.iter().all(|(_, part)| is_constant(&part.value)),
+        _ => false,
+    }
 }
 
 /// The names from the event to a value.

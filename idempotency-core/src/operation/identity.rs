@@ -495,6 +495,21 @@ mod tests {
     }
 
     #[test]
+    fn a_literal_as_the_key_is_advised_against_except_of_a_lock() {
+        for (store_when, advised) in [(None, true), (Some("`false`"), false)] {
+            let advice = operation(|it| {
+                it.key = Some("'order_id'".into());
+                it.store_when = store_when.map(Into::into);
+            })
+            .advice();
+            let literal = advice
+                .iter()
+                .any(|it| it.contains("`key`: it takes nothing"));
+            assert_eq!(literal, advised, "{advice:?}");
+        }
+    }
+
+    #[test]
     fn a_header_looked_up_by_its_exact_name_is_advised_against() {
         let operation = described(r#"key=headers."idempotency-key" validate=headers."X-Amount""#);
         let advice = |setting: &str, name: &str| {

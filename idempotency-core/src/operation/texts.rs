@@ -122,7 +122,7 @@ impl CompiledOperation {
             )
         });
         let key = self.selector.key_expression();
-        let wrong = key.and_then(Expression::advice_as_key);
+        let wrong = key.and_then(|key| key.advice_as_key(self.is_lock()));
         let advice = exact.chain(wrong.map(|why| format!("`key`: {why}")));
         advice
             .map(|advice| format!("{}: {advice}", self.key_prefix()))

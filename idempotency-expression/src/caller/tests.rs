@@ -122,12 +122,21 @@ fn the_advice_on_a_key_is_about_what_changes_and_about_joined_texts() {
         ("requestContext.identity", "write `iam_caller(@)`"),
         ("join('|', [a, b])", "`join` makes one text"),
         ("[a, join('#', [b.c, d])]", "`join` makes one text"),
+        ("'order_id'", "takes nothing from the payload"),
+        ("`1`", "takes nothing from the payload"),
+        (
+            "['shop', {a: amount > `1`}]",
+            "takes nothing from the payload",
+        ),
     ] {
-        let advice = advise_key(&parse(key).unwrap()).unwrap();
+        let advice = advise_key(&parse(key).unwrap(), false).unwrap();
         assert!(advice.contains(part), "{advice}");
     }
+    assert_eq!(advise_key(&parse("'all'").unwrap(), true), None);
     for key in [
         "@",
+        "['shop', order_id]",
+        "coupon || 'none'",
         "body",
         "[requestContext.accountId, rawPath]",
         "header(@, 'Idempotency-Key')",
@@ -136,7 +145,7 @@ fn the_advice_on_a_key_is_about_what_changes_and_about_joined_texts() {
         "length(items)",
         "detail.requestContext.requestId",
     ] {
-        assert_eq!(advise_key(&parse(key).unwrap()), None, "{key}");
+        assert_eq!(advise_key(&parse(key).unwrap(), false), None, "{key}");
     }
 }
 

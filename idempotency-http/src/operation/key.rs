@@ -16,14 +16,14 @@ pub(super) enum KeyRule {
 }
 
 impl KeyRule {
-    /// Returns what the key should not have, such as a value that is new with each request.
-    pub(super) fn advice(&self) -> Option<String> {
+    /// Returns what the key, or that of a lock, should not have, such as a value that is new with each request.
+    pub(super) fn advice(&self, is_lock: bool) -> Option<String> {
         let (setting, why) = match self {
             Self::Header(name) => {
                 let header = Expression::compile(&format!("header(@, '{name}')")).ok()?;
-                ("key_header", header.advice_as_key()?)
+                ("key_header", header.advice_as_key(is_lock)?)
             }
-            Self::Expression(expression) => ("key", expression.advice_as_key()?),
+            Self::Expression(expression) => ("key", expression.advice_as_key(is_lock)?),
         };
         Some(format!("`{setting}`: {why}"))
     }

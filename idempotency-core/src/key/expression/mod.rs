@@ -166,10 +166,10 @@ impl Expression {
         tree.map_or_else(CallerFaults::default, |tree| check_caller(&tree))
     }
 
-    /// Returns what the expression should not have as a key.
+    /// Returns what the expression should not have as a key, or as that of a lock.
     #[doc(hidden)]
-    pub fn advice_as_key(&self) -> Option<String> {
-        advise_key(&parse(&self.text).ok()?)
+    pub fn advice_as_key(&self, is_lock: bool) -> Option<String> {
+        advise_key(&parse(&self.text).ok()?, is_lock)
     }
 
     /// Returns what the expression looks at in a payload.

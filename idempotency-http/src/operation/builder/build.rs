@@ -225,9 +225,12 @@ impl HttpOperationBuilder {
             ));
         }
         let events = EventRule::of(&key, &caller, &fingerprint);
-        let of_caller = faults.doubted.map(|why| format!("`caller`: {why}"));
-        let advice = of_caller.into_iter().chain(key.advice()).collect();
         let operation = compile(&written.path, &settings, &variables)?;
+        let of_caller = faults.doubted.map(|why| format!("`caller`: {why}"));
+        let advice = of_caller
+            .into_iter()
+            .chain(key.advice(operation.is_lock()))
+            .collect();
         let holds = operation.policy().on_timeout != OnTimeout::Rerun;
         if holds && rules.on_unstorable == Unstorable::Release {
             return Err(ConfigurationError::new(
