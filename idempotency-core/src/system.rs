@@ -4,12 +4,19 @@
 
 #![allow(clippy::disallowed_methods)]
 
+use std::future::pending;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tokio::time::sleep_until;
 
 use crate::future::BoxFuture;
 use crate::random::{Random, RandomError};
 use crate::time::{Clock, EpochMillis};
+
+/// The longest timer. A timer that ends before those that are set wakes the thread that waits for them, by a system call. So the timers of two
+/// requests should be equally long, and a request is given up after some seconds.
+const LONGEST_TIMER: Duration = Duration::from_secs(1);
 
 /// The operating system's clock, with tokio's timers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,7 +35,19 @@ impl Clock for SystemClock {
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep(duration))
+        let mut now = tokio::time::Instant::now();
+        Box::pin(async move {
+            let Some(end) = now.checked_add(duration) else {
+                return pending().await;
+            };
+            loop {
+                sleep_until(end.min(now + LONGEST_TIMER)).await;
+                now = tokio::time::Instant::now();
+                if now >= end {
+                    return;
+                }
+            }
+        })
     }
 
     fn monotonic(&self) -> Option<Duration> {
@@ -62,6 +81,21 @@ mod tests {
         let before = since_the_epoch();
         let now = SystemClock.now();
         assert!(before <= now && now <= since_the_epoch(), "{now}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sleep_with_several_timers_takes_the_time_that_was_asked_for() {
+        for milliseconds in [0, 1, 999, 1_000, 1_001, 2_500] {
+            let (began, asked) = (
+                tokio::time::Instant::now(),
+                Duration::from_millis(milliseconds),
+            );
+            SystemClock.sleep(asked).await;
+            assert_eq!(began.elapsed(), asked);
+        }
+        let for_ever =
+            tokio::time::timeout(Duration::from_secs(3_600), SystemClock.sleep(Duration::MAX));
+        assert!(for_ever.await.is_err());
     }
 
     #[test]
