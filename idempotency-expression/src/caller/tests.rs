@@ -122,6 +122,10 @@ fn the_advice_on_a_key_is_about_what_changes_and_about_joined_texts() {
         ("requestContext.identity", "write `iam_caller(@)`"),
         ("join('|', [a, b])", "`join` makes one text"),
         ("[a, join('#', [b.c, d])]", "`join` makes one text"),
+        (
+            "[Records[0].receiptHandle]",
+            "is another one in each delivery",
+        ),
         ("'order_id'", "takes nothing from the payload"),
         ("`1`", "takes nothing from the payload"),
         (
