@@ -86,7 +86,7 @@ pub(crate) async fn list(
     let rest = match &listed.after {
         None if is_end => format!("the end of the {what}"),
         None => format!("not the whole {what}: list it again"),
-        Some(after) => format!("not the whole {what}: go on with `--after {}`", word(after)),
+        Some(after) => format!("not the whole {what}: go on with `{}`", go_on(after)),
     };
     let read = listed.read();
     Lines::from(format_args!("read {read}: {interrupted}{rest}\n")).print_error();
@@ -94,6 +94,11 @@ pub(crate) async fn list(
         true => Failure::new(failure.exit, ""),
         false => failure,
     })
+}
+
+/// Returns the option with which a listing goes on after a key, which can begin as an option does.
+fn go_on(after: &str) -> String {
+    format!("--after={}", word(after))
 }
 
 /// Reads pages until the end, until `most` read units are used, or until Ctrl-C, and prints what each has.
@@ -253,5 +258,21 @@ impl Listing {
             .count("items", self.items)
             .with("read_units", self.read_units.map(json::float))
             .with("after", self.after.as_ref().map_or(Json::Null, text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::go_on;
+    use crate::arguments::Arguments;
+
+    #[test]
+    fn a_listing_goes_on_after_a_key_that_looks_like_an_option() {
+        let option = go_on("-x#1").replace('\'', "");
+        let line = ["idempotency", "list", "--held"].into_iter();
+        let taken = Arguments::command().try_get_matches_from(line.chain(option.split(' ')));
+        assert!(taken.is_ok(), "{taken:?}");
     }
 }

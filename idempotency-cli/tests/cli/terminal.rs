@@ -154,11 +154,11 @@ async fn a_listing_prints_what_it_finds_and_where_to_go_on_when_it_is_interrupte
         output.read_to_string(&mut first).unwrap();
         held.release().await;
         table.clear_faults();
-        let (_, after) = ran.stderr.split_once("--after '").unwrap();
+        let (_, after) = ran.stderr.split_once("--after='").unwrap();
         let after = after.split('\'').next().unwrap().to_owned();
         ran.fails(
             130,
-            ": interrupted, not the whole table: go on with `--after '",
+            ": interrupted, not the whole table: go on with `--after='",
         );
         let rest = table.run(&format!("{line} --after {after}")).exits(0);
         let keys =
