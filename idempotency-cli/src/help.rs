@@ -75,7 +75,7 @@ Examples:
 
 A claim is found if its lease has expired and its run reported no failure. Its state is `held` if it was made under \
 on_timeout = \"hold\", and `lease_over` if the next call of an operation under rerun takes it over. A claim without a lease is found \
-too, as `no_lease`.
+too, as `no_lease`, and a key whose steps are half undone, as `undoing` or `held`.
 
 DynamoDB reads and bills all items, and returns those that were found. The command says what this costs and asks. It needs \
 dynamodb:Scan, on a table with a sort key dynamodb:Query, and dynamodb:DescribeTable. On a table with provisioned capacity it takes \
