@@ -17,7 +17,7 @@ def run(world):
     }
     quick = world.plan["quick_conformance"]
     environment |= {"CONFORMANCE_QUICK": "yes"} if quick else {"CONFORMANCE_COMPOSITE_TABLE": world.names.composite}
-    command = ["cargo", "run", "--quiet", "--locked", "-p", "idempotency-tests", "--example", "conformance"]
+    command = ["cargo", "run", "--quiet", "--locked", "-p", "idempotency-tests", "--features", "servers", "--example", "conformance"]
     ended = subprocess.run(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     (world.state.folder / "conformance.log").write_text(ended.stdout)
     print(ended.stdout, end="")
