@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import threading
+import uuid
 import warnings
 from datetime import datetime, timedelta, timezone
 from urllib.parse import unquote
@@ -71,7 +72,9 @@ class Services:
             function = lambda_backends[ACCOUNT][REGION].get_function(invoked[1])
             reply = self.lambda_.invoke(function, body(environ))
         elif "DynamoDB_" in environ.get("HTTP_X_AMZ_TARGET", "") and not any(word in operation for word in OF_TABLES):
-            reply = self._items(operation, body(environ), environ)
+            status, headers, content = self._items(operation, body(environ), environ)
+            # The clients take no response without it for one of DynamoDB.
+            reply = status, [*headers, ("x-amzn-RequestId", str(uuid.uuid4()))], content
         else:
             return self.moto(environ, start_response)
         status, headers, content = reply
