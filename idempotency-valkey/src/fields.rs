@@ -293,7 +293,8 @@ impl Columns for Reader<'_> {
     }
 
     fn text(&mut self, attribute: Attribute) -> Field<String> {
-        if attribute != Attribute::Data {
+        // Of the texts, a listing leaves out the response alone.
+        if !UNLISTED.contains(&attribute) {
             return self.read(attribute, |value| String::from_utf8(value.to_vec()).ok());
         }
         let text = self.fields.value(attribute);
