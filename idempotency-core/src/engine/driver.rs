@@ -79,7 +79,7 @@ impl<R> Driver<'_, R> {
                 Effect::CheckCircuit(at_most) => self.ask_breaker(now, at_most, report),
                 Effect::Write(ref write, ref condition) => {
                     if ran.is_none() && matches!(self.call.lease, Lease::Renewed { .. }) {
-                        claimed = Some(SentAt::new(now, self.backend.clock()));
+                        claimed = Some(SentAt::read(self.backend.clock(), || self.now()));
                     }
                     let request = StoreRequest::write(&self.call.id, write, condition);
                     let limit = attempt.time_limit(now);

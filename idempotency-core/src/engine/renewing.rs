@@ -41,9 +41,13 @@ pub(super) struct SentAt {
 }
 
 impl SentAt {
-    pub(super) fn new(now: EpochMillis, clock: &dyn Clock) -> Self {
+    /// Reads both clocks, `now` last: if the process stands still between them, a lease counts as shorter, and not as longer.
+    pub(super) fn read(clock: &dyn Clock, now: impl FnOnce() -> EpochMillis) -> Self {
         let monotonic = clock.monotonic();
-        Self { now, monotonic }
+        Self {
+            now: now(),
+            monotonic,
+        }
     }
 }
 
@@ -117,7 +121,7 @@ impl<'a, 'b, 'c> Renewing<'a, 'b, 'c> {
             let jitter = backend.jitter(pause.jitter);
             clock.sleep(pause.at_least + jitter).await;
             self.notice_the_end();
-            let sent = SentAt::new(call.now(), clock);
+            let sent = SentAt::read(clock, || call.now());
             let (write, condition) = renewal.send(sent.now);
             let request = StoreRequest::write(&id, &write, &condition);
             let reply = self.send(&renewal, request).await;

@@ -28,6 +28,8 @@ use crate::store::{SendLog, Store, StoreLimits, StoreReply, Write};
 struct Hands {
     wall: AtomicI64,
     monotonic: Arc<AtomicI64>,
+    /// How long the process stands still before the next read of the monotonic clock.
+    stands_still: AtomicI64,
 }
 
 impl Hands {
@@ -58,6 +60,7 @@ impl Clock for Hands {
     }
 
     fn monotonic(&self) -> Option<Duration> {
+        self.pass(self.stands_still.swap(0, Ordering::Relaxed));
         let passed = self.monotonic.load(Ordering::Relaxed);
         Some(Duration::from_millis(passed.unsigned_abs()))
     }
@@ -514,12 +517,14 @@ fn a_lease_is_counted_from_the_moment_the_claim_was_sent_also_if_the_clock_is_se
             "slow".to_owned()
         }
     }
-    let clock = Arc::new(Hands::default());
-    let store = SlowClaim(clock.clone(), FaultyStore::new([]));
-    let backend = Backend::new(Arc::new(store), clock.clone(), Arc::new(Fixed));
     let operation = operation("shop", |_| ());
-    let running = begin(&backend, &operation, "done");
-    assert_eq!(running.seconds_left(), 10);
+    for (stands_still, left) in [(0, 10), (4_000, 6)] {
+        let clock = Arc::new(Hands::default());
+        clock.stands_still.store(stands_still, Ordering::Relaxed);
+        let store = SlowClaim(clock.clone(), FaultyStore::new([]));
+        let backend = Backend::new(Arc::new(store), clock, Arc::new(Fixed));
+        assert_eq!(begin(&backend, &operation, "done").seconds_left(), left);
+    }
 }
 
 #[test]
