@@ -328,7 +328,9 @@ impl Scenario {
         let Call { phase, trace, .. } = &mut state.calls[usize::from(sent.by)];
         match &mut what {
             What::Claimed { late, .. } => {
-                *late = matches!(phase, Phase::Active(active) if active.reply.is_some());
+                // A reply without a claim of the call tells of none.
+                let tells = |reply: &Shared<Reply>| reply.ghost.own_lease.is_some();
+                *late = matches!(phase, Phase::Active(active) if active.reply.as_ref().is_some_and(tells));
                 trace.after_failure = before.is_some_and(|record| record.failure.exists());
             }
             What::Completed { .. } => trace.restored |= before.is_none(),
