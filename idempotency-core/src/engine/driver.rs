@@ -256,10 +256,12 @@ mod tests {
 
     use super::*;
     use crate::error::ErrorKind;
-    use crate::example::shared::kind_and_run;
+    use crate::example::shared::{self, kind_and_run};
     use crate::example::{self, Fixed};
     use crate::future::BoxFuture;
+    use crate::operation::CompiledOperation;
     use crate::protocol::{CallEnd, ClaimEnd, Refusal, RefusalDetail};
+    use crate::random::{Random, RandomError};
     use crate::record::{RecordId, Status};
     use crate::store::{MemoryStore, StoreError, StoreErrorKind};
     use crate::time::{Clock, EpochMillis};
@@ -344,6 +346,28 @@ mod tests {
         fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
             Box::pin(std::future::pending())
         }
+    }
+
+    /// A random source that takes five seconds.
+    struct SlowRandom(Arc<Moved>);
+
+    impl Random for SlowRandom {
+        fn bytes(&self) -> Result<[u8; 16], RandomError> {
+            self.0.0.fetch_add(5_000, Ordering::Relaxed);
+            Ok([7; 16])
+        }
+    }
+
+    #[test]
+    fn a_call_begins_when_the_random_source_has_replied() {
+        let (clock, store) = (Arc::new(Moved::default()), Arc::new(MemoryStore::new()));
+        let backend = Backend::new(store, clock.clone(), Arc::new(SlowRandom(clock)));
+        let settings = shared::settings(|it| it.lease = Some(Duration::from_secs(30)));
+        let operation =
+            CompiledOperation::new("shop::pay", &settings, &Default::default()).unwrap();
+        let left = async |call: Call| Ok(call.time_left().unwrap().as_secs().to_string());
+        let run = shared::run(&backend, &operation, "1", left);
+        assert_eq!(example::ready(run).unwrap().into_response(), "30");
     }
 
     #[test]

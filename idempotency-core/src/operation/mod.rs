@@ -321,14 +321,15 @@ impl CompiledOperation {
         codec: Codec<R>,
     ) -> Result<Driver<'a, R>, Error> {
         let unusable = |detail| self.error(ErrorKind::Environment).with_detail(detail);
+        let owner = backend.owner_token();
+        let owner = owner.map_err(|error| unusable(error.to_string()))?;
+        // After the random source, which may take time.
         let began = backend.clock().now();
         if began.get() < 0 {
             return Err(unusable(
                 "the clock is before 1970: set it right".to_owned(),
             ));
         }
-        let owner = backend.owner_token();
-        let owner = owner.map_err(|error| unusable(error.to_string()))?;
         Ok(Driver {
             backend,
             key_prefix: &self.key_prefix,
