@@ -89,8 +89,8 @@ impl<'a, 'b, 'c> Renewing<'a, 'b, 'c> {
         }
     }
 
-    /// Runs the handler, as [`output_of`](super::handler::output_of) does, and renews the lease of its claim meanwhile. A renewal that is on its way when
-    /// the handler ends is not awaited: its condition makes it harmless. The last claim was sent at `claimed`.
+    /// Runs the handler, as [`output_of`](super::handler::output_of) does, and renews the lease of its claim meanwhile. A renewal that is
+    /// on its way when the handler ends is not awaited: its condition makes it harmless. The last claim was sent at `claimed`.
     pub(super) async fn output_of<R, E>(
         mut self,
         renewal: Renewal,
